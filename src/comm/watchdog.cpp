@@ -105,6 +105,12 @@ struct Watchdog::State {
     return text("rank ", r, " (", hosts[static_cast<std::size_t>(r)], ", process ", peers.process(r).number, ")");
   }
 
+  std::string names(const std::vector<int>& ranks) const {
+    std::string all;
+    for (const int r : ranks) all += (all.empty() ? "" : ", ") + name(r);
+    return all;
+  }
+
   /// The thread: checks at intervals until `stop` is set.
   void watch() {
     try {
@@ -194,13 +200,18 @@ struct Watchdog::State {
       if (stopped_within(wait_for_lower_rank)) return;
       if (!is_running(peers.process(lowest))) end("");
     }
-    std::vector<int> aborted;
-    std::copy_if(dead.begin(), dead.end(), std::back_inserter(aborted), [this](int r) { return has_aborted(r); });
-    std::string line = text("shoal: rank ", rank, ":");
-    const std::vector<int>& named = aborted.empty() ? dead : aborted;
-    for (const int r : named) line += text(r != named.front() ? ", " : " ", name(r));
-    end_all(line + (aborted.empty() ? " died without an error message: killed, or crashed; this run ends\n"
-                                    : " aborted this run, but the launcher has not ended all ranks yet; this run ends\n"));
+    std::vector<int> aborted, others;
+    std::partition_copy(dead.begin(), dead.end(), std::back_inserter(aborted), std::back_inserter(others),
+                        [this](int r) { return has_aborted(r); });
+    std::string line = text("shoal: rank ", rank, ": ");
+    if (aborted.empty()) {
+      line += names(dead) + " died without an error message: killed, or crashed; this run ends";
+    } else {
+      line += names(aborted) + " aborted this run, but the launcher has not ended all ranks yet; this run ends";
+      // They may be why the run was aborted, or have ended because of it: nothing more is known of them.
+      if (!others.empty()) line += "; also gone: " + names(others);
+    }
+    end_all(line + "\n");
   }
 
   bool has_aborted(int r) const {

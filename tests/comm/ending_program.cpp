@@ -89,6 +89,27 @@ void suspended(World& world) {
   for (int i = 0; i < 2; ++i) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
+/// Rank 2 is killed, then rank 1 fails, and rank 0 looks only when both are gone: it is stopped meanwhile.
+void killed_and_fails(World& world) {
+  sum(world);
+  if (world.rank() == 0) {
+    const pid_t process = getpid();
+    if (fork() == 0) {
+      sleep(2);
+      kill(process, SIGCONT);
+      _exit(0);
+    }
+    raise(SIGSTOP);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(400 * (3 - world.rank())));
+  if (world.rank() == 2) raise(SIGKILL);
+  if (world.rank() == 1) {
+    launcher_is_slow = true;
+    shoal::fail("the disk is on fire");
+  }
+  sum(world);
+}
+
 void spin(double seconds) {
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < std::chrono::duration<double>(seconds)) {
@@ -148,6 +169,7 @@ Exit run(World& world, const std::string& how) {
       shoal::fail("the disk is on fire");
     });
   }
+  if (how == "killed_and_fails") killed_and_fails(world);
   if (how == "mpi_fails") {
     without_rank_1(world, [] {
       const shoal::Absence absence;  // so that the watchdog's thread calls MPI

@@ -107,6 +107,15 @@ TEST(Ending, ARankThatSaidWhyItEndsDidNotDieWithoutAMessage) {
   EXPECT_LT(ended.seconds, 20);
 }
 
+TEST(Ending, RanksThatAreGoneBesideOneThatAbortedAreNamed) {
+  const Ended ended = launch(
+      "sh -c '" ENDING_PROGRAM " killed_and_fails; code=$?; test $code != 1 -a $code -lt 128 || sleep 30; exit $code'", 3);
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 0: rank 1 \\(.*, process [0-9]+\\) aborted this run.*; also gone: "
+                                        "rank 2 \\(.*, process [0-9]+\\)\n"));
+  EXPECT_LT(ended.seconds, 20);
+}
+
 TEST(Ending, AnErrorOfMpiInTheWatchdogNamesTheRank) {
   const Ended ended = run("mpi_fails", 2);
   EXPECT_EQ(ended.code, 1) << ended.said;
