@@ -72,7 +72,7 @@ std::string memory_problem(const PlannedStages& planned, const config::Options& 
   if (planned.memory.size() == 1) {
     return plan::memory_problem(
         planned.engine_of(0), division.sync_group_size, limit, extra_allocations(options, division, planned.stages, purpose),
-        sync::trains_locally(options.sync) ? plan::MoreNodes::train_apart : plan::MoreNodes::shard_further);
+        sync::trains_locally(options.sync) ? plan::MoreNodes::train_locally : plan::MoreNodes::shard_further);
   }
   std::string problem =
       text("stage ", planned.largest, " of the pipeline: ", plan::excess_text(planned.memory[planned.largest], limit),

@@ -20,7 +20,7 @@ struct Change {
 /// 1. stage 1, which sends no more bytes;
 /// 2. activation checkpointing, which computes up to a third more (long segments recompute less than short ones);
 /// 3. stages 2 and 3, which send more; then both;
-/// 4. more ranks, unless more nodes train apart, alone and then with those of the changes above that save most;
+/// 4. more ranks, unless more nodes train locally, alone and then with those of the changes above that save most;
 /// 5. a smaller micro-batch, which is slower and changes the order of sums; likewise.
 std::vector<Change> memory_savings(const zero::EngineOptions& options, int ranks, MoreNodes more_nodes);
 

@@ -143,7 +143,7 @@ class Plan(Planning):
         best = min(rows.values(), key=lambda run: run["step_time"]["step_s"])
         self.assertEqual(plan["fastest"], [{"ranks": 4, "strategy": best["strategy"]}])
 
-    def test_nodes_that_train_apart_are_planned_apart(self):
+    def test_nodes_that_train_locally_are_planned_as_nodes(self):
         """Nodes of --network count for memory, too; where nothing says what a node is, the plan says what it took for one."""
         deck = self.deck(
             SMALL, train={"steps": 1}, trace={"level": "off"}, zero={"stage": 1}, sync={"kind": "localsgd"}

@@ -80,11 +80,11 @@ TEST(MemoryProblem, AdvisesTheCheapestChangeThatIsEnough) {
             advice_for(with(1, 1), 4, "zero.stage = 1, " + interval + "1, 4 ranks, no more of them on a node"));
 }
 
-TEST(MemoryProblem, AdvisesNoNodesThatWouldTrainApart) {
+TEST(MemoryProblem, AdvisesNoNodesThatWouldTrainLocally) {
   const std::size_t limit = needed(with(2, 1), 2) - 1;
   const auto advised = [&](MoreNodes more) { return advice(memory_problem(options(), 2, limit, {}, more)); };
   EXPECT_THAT(advised(MoreNodes::shard_further), HasSubstr("4 ranks"));
-  EXPECT_THAT(advised(MoreNodes::train_apart), HasSubstr("a smaller model, or fewer ranks per node: even zero.stage = 2"));
+  EXPECT_THAT(advised(MoreNodes::train_locally), HasSubstr("a smaller model, or fewer ranks per node: even zero.stage = 2"));
 }
 
 TEST(MemoryProblem, AdvisesAnotherIntervalThanTheOneThatIsNotEnough) {

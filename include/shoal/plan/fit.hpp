@@ -14,7 +14,7 @@ namespace shoal::plan {
 std::string excess_text(const MemoryPlan& plan, std::size_t limit);
 
 /// What more nodes do: shard the states among more ranks, or train a copy of their own.
-enum class MoreNodes { shard_further, train_apart };
+enum class MoreNodes { shard_further, train_locally };
 
 /// Returns an error text if a run on `ranks` ranks does not fit into `limit` bytes per rank: it names the largest buffers,
 /// the cheapest change that makes the run fit, and the bytes needed then. Returns an empty text if the run fits. It plans
