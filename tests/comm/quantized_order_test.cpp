@@ -19,10 +19,12 @@ namespace {
 struct Shape {
   int nodes, locals;
   std::size_t length;  // elements of the longest blocks
+  kernels::QuantRounding rounding = kernels::QuantRounding::accurate;
   std::size_t length_of(std::size_t block) const { return length - std::min(length, 2 * (block * 7 % 11)); }
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape) {
-  return out << shape.nodes << " nodes of " << shape.locals << ", blocks of up to " << shape.length;
+  return out << shape.nodes << " nodes of " << shape.locals << ", blocks of up to " << shape.length
+             << (shape.rounding == kernels::QuantRounding::deepspeed ? ", with DeepSpeed's rounding" : "");
 }
 
 class QuantizedOrder : public testing::TestWithParam<Shape> {
@@ -38,7 +40,7 @@ class QuantizedOrder : public testing::TestWithParam<Shape> {
     std::vector<std::vector<float>> buffers;
     std::vector<std::vector<std::byte>> scratch;
     std::vector<Request> requests;
-    const ReduceFormats formats{{.bits = 8}, {.bits = 4}};
+    const ReduceFormats formats{{.bits = 8, .rounding = shape.rounding}, {.bits = 4, .rounding = shape.rounding}};
     for (int r = 0; r < ranks; ++r) {
       members.push_back(member(network, r));
       buffers.push_back(random_numbers<float>(static_cast<unsigned>(r), shape.length * static_cast<unsigned>(ranks)));
@@ -88,8 +90,11 @@ TEST_P(QuantizedOrder, ChangesNoBit) {
 INSTANTIATE_TEST_SUITE_P(Shapes, QuantizedOrder,
                          testing::Values(Shape{2, 1, 2'000'000}, Shape{4, 1, 200'000}, Shape{3, 1, 1'500'000},
                                          Shape{2, 2, 300'000}, Shape{3, 2, 100'000}, Shape{1, 4, 1'000}, Shape{2, 3, 0}));
-// A sum of as many terms as there are nodes.
-INSTANTIATE_TEST_SUITE_P(ManyTerms, QuantizedOrder, testing::Values(Shape{16, 1, 40}));
+// Sums of as many terms as there are nodes, or ranks of a node.
+constexpr auto deepspeed = kernels::QuantRounding::deepspeed;
+INSTANTIATE_TEST_SUITE_P(ManyTerms, QuantizedOrder,
+                         testing::Values(Shape{16, 1, 40}, Shape{16, 1, 40, deepspeed}, Shape{1, 16, 40},
+                                         Shape{1, 16, 40, deepspeed}, Shape{4, 5, 40}, Shape{4, 5, 40, deepspeed}));
 
 }  // namespace
 }  // namespace shoal::comm
