@@ -22,7 +22,7 @@
 
 namespace shoal::kernels::portable {
 
-inline constexpr bool on_host = false, ends_at_once = false;
+inline constexpr bool on_host = false;
 
 class Team : public TeamOperations<Team> {
  public:

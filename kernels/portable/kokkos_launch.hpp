@@ -29,13 +29,6 @@ using Space = Kokkos::DefaultExecutionSpace;
 #endif
 inline constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible;
 
-/// Whether a kernel has ended when its launch returns, so that it may read memory of the host.
-#ifdef SHOAL_SIMULATED
-inline constexpr bool ends_at_once = false;
-#else
-inline constexpr bool ends_at_once = on_host;
-#endif
-
 /// Threads of a team. On a CPU one thread does the work of a team, and the threads take different items; the tests try teams
 /// of several threads there, too. All launches after set_team_size() use the new size.
 inline int& team_size_of_launches() {
