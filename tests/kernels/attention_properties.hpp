@@ -98,7 +98,8 @@ inline std::vector<AttentionShape> shapes() {
   all.push_back({1, 600, 40, 2});
   all.push_back({1, 48, 64, 1});
   all.push_back({1, 192, 64, 1});
-  all.push_back({1, 9, 512, 1});
+  for (const std::size_t HS : {512, 528, 1024}) all.push_back({1, 9, HS, 1});
+  all.push_back({1, 21, 720, 1});
   all.push_back({1, 32, 256, 2});  // a head size of 128; T and head size are whole tiles, and then slightly more
   all.push_back({1, 33, 66, 2});
   all.push_back({2, 289, 128, 1});  // the second strip of keys has a single block of queries
