@@ -66,12 +66,11 @@ TEST(Quantize, SumsOfTermsAreTheSeparateStepsBitByBit) {
   }
 }
 
-/// More terms than a kernel on a GPU can capture one by one: those of many nodes, in regions one after another, and a node's
-/// own.
-TEST(Quantize, SumsOfManyTermsAreTheSeparateStepsBitByBit) {
-  constexpr std::size_t n = 700, others = 300;
+/// Sums of the codes of `others` regions one after another, and of own values before, among or behind them.
+void expect_sums_are_the_separate_steps(std::size_t others, const std::vector<std::size_t>& places) {
+  constexpr std::size_t n = 700;
   for (const QuantFormat& format : {QuantFormat{8, 256, Rounding::accurate}, QuantFormat{4, 64, Rounding::deepspeed}}) {
-    for (const std::size_t before : {std::size_t{0}, std::size_t{1}, std::size_t{77}, others}) {
+    for (const std::size_t before : places) {
       SCOPED_TRACE(text(name_of(format), ", ", before));
       const std::size_t bytes = quantized_bytes(n, format);
       Bytes regions(others * bytes);
@@ -101,6 +100,12 @@ TEST(Quantize, SumsOfManyTermsAreTheSeparateStepsBitByBit) {
     }
   }
 }
+
+/// More terms than a kernel on a GPU can capture one by one: those of many nodes, and a node's own.
+TEST(Quantize, SumsOfManyTermsAreTheSeparateStepsBitByBit) { expect_sums_are_the_separate_steps(300, {0, 1, 77, 300}); }
+
+/// The same with few enough terms for tools under which kernels are slow.
+TEST(Quantize, SumsOfTwentyTermsAreTheSeparateStepsBitByBit) { expect_sums_are_the_separate_steps(19, {0, 1, 7, 19}); }
 
 TEST(Quantize, AResidualOutlivesOverflow) {
   for (const QuantFormat& format : formats()) {
