@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention by cuDNN's graphs: bf16 and fp16 without dropout. All else is computed by the portable kernels, as is what cuDNN
-// cannot do on this GPU, which is said in
-// one line. Both save the same logarithms, so forward and backward may differ in that.
+// cannot do on this GPU, which is said in one line. Both save the same logarithms, so forward and backward may differ in
+// that.
 #include "../portable/attention.hpp"
 
 #include <algorithm>
@@ -196,6 +196,7 @@ std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 
 template <typename T>
 std::vector<std::string> prepare_attention(const AttentionShape& shape, bool backward) {
+  portable::check_head_size(shape);
   std::vector<std::string> lines;
   if (!suits<T>(shape)) return lines;
   device::measure_taken("cuDNN", [&] {

@@ -2,6 +2,8 @@
 // The public functions, where there are no other kernels than the portable ones.
 #include "attention.hpp"
 
+#include "launch.hpp"
+
 namespace shoal::kernels {
 
 template <typename T>
@@ -10,7 +12,8 @@ std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 }
 
 template <typename T>
-std::vector<std::string> prepare_attention(const AttentionShape& /*shape*/, bool /*backward*/) {
+std::vector<std::string> prepare_attention(const AttentionShape& shape, bool /*backward*/) {
+  if (!portable::on_host) portable::check_head_size(shape);
   return {};
 }
 

@@ -3,9 +3,20 @@
 // take is in include/shoal/kernels/attention.hpp.
 #pragma once
 
+#include "shoal/base/error.hpp"
 #include "shoal/kernels/attention.hpp"
 
 namespace shoal::kernels::portable {
+
+/// Tiles of heads of so many channels fit a GPU's memory of a team (attention_tiles.hpp).
+inline constexpr std::size_t longest_head = 1024;
+/// Refuses longer ones, which no kernel of a GPU computes.
+inline void check_head_size(const AttentionShape& shape) {
+  const std::size_t head_size = shape.C / shape.NH;
+  if (head_size <= longest_head) return;
+  bad_input("model.n_embd = ", shape.C, ": with model.n_head = ", shape.NH, " heads have ", head_size,
+            " channels; a GPU's attention takes at most ", longest_head);
+}
 
 /// Bytes of workspace of attention_backward(); attention_forward() needs none. The same for all types.
 inline std::size_t attention_workspace_bytes(const AttentionShape& shape) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "attention.hpp"
 #include "shoal/kernels/attention.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "tile_product.hpp"
@@ -17,11 +18,9 @@ namespace shoal::kernels::portable {
 /// launch takes a part for itself.
 inline constexpr std::size_t team_memory = 48 * 1024 - 512;
 
-/// Bytes that a team of a GPU may use for longer heads: those of capability 8.6, 8.9 and 12 give a block 99 KiB, others
-/// more.
+/// Bytes that a team of a GPU may use for longer heads. From capability 8.0 on a block gets 99 KiB (8.6, 8.9 and 12) or
+/// more; older GPUs give less, and a launch that asks for too much is an error.
 inline constexpr std::size_t most_team_memory = 99 * 1024 - 512;
-/// Heads of so many channels fit them.
-inline constexpr std::size_t longest_head = 1024;
 
 /// a - b, or 0 if b is larger.
 SHOAL_FUNCTION constexpr std::size_t beyond(std::size_t a, std::size_t b) { return a > b ? a - b : 0; }

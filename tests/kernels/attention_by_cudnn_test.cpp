@@ -195,6 +195,19 @@ TEST_F(AttentionByCudnn, GraphsAreMadeBeforeTheyAreNeeded) {
   EXPECT_EQ(library.made.size(), 3) << "without backward";
 }
 
+TEST_F(AttentionByCudnn, HeadsThatNoKernelTakesAreRefusedAtTheStart) {
+  EXPECT_TRUE(prepare_attention<float>({1, 64, 2048, 2}, true).empty());
+  try {
+    prepare_attention<float>({1, 64, 2050, 2}, true);
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_input);
+    EXPECT_STREQ(
+        error.what(),
+        "model.n_embd = 2050: with model.n_head = 2 heads have 1025 channels; a GPU's attention takes at most 1024");
+  }
+}
+
 TEST_F(AttentionByCudnn, WhatIsToldBeforeIsNotPrinted) {
   library.supports = false;
   testing::internal::CaptureStderr();
