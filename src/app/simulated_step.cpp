@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "shoal/model/segment_length.hpp"
 #include "stages.hpp"
 
 namespace shoal::app {
@@ -22,7 +23,9 @@ std::size_t simulated_turns(const pipeline::ScheduleShape& shape) {
 }  // namespace
 
 SimulatedStep::SimulatedStep(const config::Options& options, std::size_t turns)
-    : costs_(model::costs(options.model, options.train.dtype, {})), layers_(options.model.n_layer) {
+    : costs_(model::costs(options.model, options.train.dtype, {})),
+      layers_(options.model.n_layer),
+      interval_(options.activation.checkpoint_interval) {
   for (std::size_t turn = 0; turn < turns; ++turn) {
     if (!keeps_activations(options, turn, turns)) recomputed_ += 1 / static_cast<double>(turns);
   }
@@ -47,11 +50,24 @@ double SimulatedStep::operator()(const pipeline::Balance& balance) const {
       // The head's backward pass follows its forward pass at once, and nothing of it is computed again.
       const bool head = u > layers_;
       times.forward += head ? unit.flops() : unit.forward_flops;
-      times.backward += head ? 0 : unit.backward_flops + recomputed_ * unit.forward_flops;
+      times.backward += head ? 0 : unit.backward_flops;
     }
+    const Range layers{std::max<std::size_t>(part.begin, 1), std::min(part.end, layers_ + 1)};
+    times.backward += recomputed_ * repeated_flops(layers, false) + (1 - recomputed_) * repeated_flops(layers, true);
     costs.parts.push_back(times);
   }
   return pipeline::timeline(lists_, shape_, costs, &buffers_).step;
+}
+
+double SimulatedStep::repeated_flops(Range layers, bool last_kept) const {
+  const std::size_t length = model::segment_length(layers.size(), interval_);
+  double flops = 0;
+  for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
+    const std::size_t to_the_end = layers.end - 1 - layer;  // segments are counted from the end
+    if (last_kept && to_the_end < length) break;
+    flops += to_the_end % length == 0 ? costs_[layer].repeated_flops : costs_[layer].forward_flops;
+  }
+  return flops;
 }
 
 std::size_t SimulatedStep::actions() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "shoal/config/options.hpp"
@@ -26,11 +27,15 @@ class SimulatedStep {
   std::size_t most_calls() const;
 
  private:
+  /// Operations that the backward pass of a part with these layers repeats, as plan::use_flops() counts them: all of its
+  /// forward pass but the outputs of segments. last_kept: the activations of the last segment are in memory.
+  double repeated_flops(Range layers, bool last_kept) const;
   std::size_t actions() const;
 
   std::vector<model::UnitCost> costs_;
   std::size_t layers_;
-  double recomputed_ = 0;  // share of the turns whose activations are computed again
+  std::int64_t interval_;
+  double recomputed_ = 0;  // share of the turns that keep the inputs of segments alone
   pipeline::ScheduleShape shape_;
   pipeline::Lists lists_;
   std::vector<pipeline::Buffers> buffers_;

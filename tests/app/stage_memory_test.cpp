@@ -108,7 +108,14 @@ TEST(SimulatedStep, IsThatByHand) {
   const double step = 2 * forward + 8 * (3 * forward + head) + 8 * 3 * backward + 2 * backward;
   EXPECT_DOUBLE_EQ(SimulatedStep(options, 8)({2, 3}), step);
   options.pipeline.checkpoint = pipeline::Checkpoint::always;
-  EXPECT_DOUBLE_EQ(SimulatedStep(options, 8)({2, 3}), step + (8 * 3 + 2) * forward);
+  // Nothing needs the output of the last layer of a segment again, and a segment is the part.
+  const double repeated = units[1].repeated_flops;
+  EXPECT_LT(repeated, forward);
+  EXPECT_DOUBLE_EQ(SimulatedStep(options, 8)({2, 3}), step + 8 * (2 * forward + repeated) + forward + repeated);
+  options.activation.checkpoint_interval = 2;
+  EXPECT_DOUBLE_EQ(SimulatedStep(options, 8)({2, 3}), step + 8 * (forward + 2 * repeated) + forward + repeated);
+  options.pipeline.checkpoint = pipeline::Checkpoint::never;
+  EXPECT_DOUBLE_EQ(SimulatedStep(options, 8)({2, 3}), step + 8 * repeated) << "all but the last segment";
   EXPECT_GT(SimulatedStep(options, 8).most_calls(), 1000U);
   options.pipeline.size = 4;
   EXPECT_GT(SimulatedStep(options, 100000).most_calls(), 100U) << "a step of many turns is simulated with fewer";
