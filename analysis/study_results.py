@@ -99,7 +99,7 @@ def read_study(directory: Path) -> Study:
     if content.get("format") != FORMAT or content.get("format_version") != FORMAT_VERSION:
         raise BadInput(f"{file}: no results of `shoal study` that this script reads (format_version {FORMAT_VERSION})")
     try:
-        grows_with_micro = content.get("options", {}).get("batch.global") == "0"
+        grows_with_micro = content.get("options", {}).get("batch.global") in ("auto", "0")
         curves = curves_of(directory, content["points"], grows_with_micro)
         content["study"]["system"], content["machine"]["device"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -111,7 +111,7 @@ def read_study(directory: Path) -> Study:
 
 def curves_of(directory: Path, points: list[dict], grows_with_micro: bool) -> list[Curve]:
     """A study whose list of nodes was extended by fewer nodes has weak curves from two beginnings, with two batches per rank.
-    With batch.global = 0 a curve's batch per rank is its micro-batch, which may differ along the curve."""
+    With batch.global = auto a curve's batch per rank is its micro-batch, which may differ along the curve."""
     repeats: dict[tuple, list[dict]] = {}
     for point in points:
         for scaling in point["scalings"]:

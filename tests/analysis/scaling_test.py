@@ -126,8 +126,8 @@ class Scaling(unittest.TestCase):
                 [curve.efficiency(p, lambda each: each.step) for p in curve.points], [1] * len(curve.points)
             )
         self.assertEqual(len(read_study(self.study(points[:3], options={"batch.global": "8"})).curves), 1)
-        # With batch.global = 0 the batch per rank is the micro-batch, which differs along one curve.
-        [curve] = read_study(self.study([points[0], points[4]], options={"batch.global": "0"})).curves
+        # Without a global batch the batch per rank is the micro-batch, which differs along one curve.
+        [curve] = read_study(self.study([points[0], points[4]], options={"batch.global": "auto"})).curves
         self.assertEqual((curve.strategy, len(curve.points)), ("stage 0", 2))
         table = script("scaling.py", self.study(points))
         self.assertEqual(table.stdout.count("\nstage 0 (4 sequences per rank)"), 2, table.stderr)
