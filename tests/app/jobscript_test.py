@@ -304,8 +304,6 @@ class JobScript(Program):
         self.refused(
             "jobscript", deck, "--ranks-per-node=4", "--comm.ranks_per_node=3", contains=["comm.ranks_per_node"]
         )
-        self.refused("jobscript", deck, "--cores-per-rank=2", "--train.threads=3", contains=["command line: train.threads = 3 is above --cores-per-rank = 2; allowed: auto, or from 1 to 2"])  # fmt: skip
-        self.written(deck, "--cores-per-rank=2", "--train.threads=2")
         self.refused("jobscript", deck, "--nodes=0", contains=["nodes = 0"])
         self.refused("jobscript", deck, "--memory.limit=0.0001", contains=["the run needs", "cheapest"])
         self.refused("jobscript", deck, "--time=60", contains=["--time 60", "minutes to SLURM"])
@@ -314,6 +312,14 @@ class JobScript(Program):
         self.refused("jobscript", deck, "--output.dir=out", contains=["output.dir", "SHOAL_OUT"])
         self.refused("jobscript", contains=["DECK"])
         self.refused("jobscript", self.dir / "none.cfg", contains=["none.cfg"])
+
+    def test_threads_that_no_rank_has_are_refused(self):
+        asked = ("jobscript", self.deck(SMALL), "--cores-per-rank=2")
+        done = self.shoal(*asked, "--train.threads=2")
+        if "the kernels of this program run on 1 thread" in done.stderr:
+            skip("the kernels of this program run on one thread")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused(*asked, "--train.threads=3", contains=["command line: train.threads = 3 is above --cores-per-rank = 2; allowed: auto, or from 1 to 2"])  # fmt: skip
 
     def test_only_its_own_scripts_are_replaced(self):
         deck, file = self.deck(SMALL), self.dir / "job.sh"

@@ -113,6 +113,7 @@ class Study(StudyProgram):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("all ranks ran on one machine", done.stdout)
         self.assertEqual(done.stdout.count(f"\n{strategy}"), rows)
+        self.assertNotIn("sequences per rank)", done.stdout, "one curve of each strategy and scaling")
         page = (self.dir / "report" / "report.html").read_text()
         for name in ("speed", "efficiency", "exposed", "memory", "micro", "cost"):
             self.assertIn(f'<img alt="{name}"', page)
@@ -196,6 +197,14 @@ class Study(StudyProgram):
         micro = {(row[1], int(row[3]) * int(row[5])): int(row[6]) for row in rows}
         self.assertGreater(micro["1", 4], micro["1", 1])  # ranks share the moments, which frees memory
         self.assertEqual(micro["0", 4], micro["0", 2])
+
+    def test_without_a_global_batch_the_micro_batches_of_a_curve_differ(self):
+        deck = self.study_deck(strategies="stage 1", scaling="weak", micro="largest")
+        self.study(deck, "--batch.global=0", "--memory.limit=0.005")
+        results = self.results()
+        self.assertEqual(results["options"]["batch.global"], "auto")
+        self.assertNotEqual(results["points"][0]["micro"], results["points"][1]["micro"])
+        self.check_figures(rows=2, strategy="stage 1 ")
 
     def test_refusals(self):
         deck = self.study_deck()
