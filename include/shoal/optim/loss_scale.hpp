@@ -28,8 +28,8 @@ class LossScaler {
 
   double scale() const { return state_.scale; }
 
-  /// Takes the result of a step. Returns false if the gradients overflow at the smallest scale, so that the run must end. Of
-  /// nodes that train locally one may find that alone. A fixed scale does not change.
+  /// Takes the result of a step. Returns false if the gradients overflow at the smallest scale, so that the run must end.
+  /// With nodes that train locally, one node may get false while the others get true. A fixed scale does not change.
   [[nodiscard]] bool update(bool overflow);
 
   /// State for a checkpoint.
