@@ -43,13 +43,14 @@ void for_lines_until(const fs::path& metrics, std::int64_t last_step,
 Metrics::Metrics(comm::World& world, const fs::path& directory, std::int64_t first_step) {
   const fs::path path = directory / metrics_name;
   on_rank_0(world.all(), [&] {
+    const bool empty = fs::exists(path) && fs::is_empty(path);
     file_ = io::LineFile(path, [&](const io::LineFile::Add& add) {
       for_lines_until(path, first_step, [&](const std::string& line, std::int64_t step) {
         add(line);
         last_ = step;
       });
     });
-    if (last_ == 0 || last_ >= first_step) return;
+    if ((last_ == 0 && !empty) || last_ >= first_step) return;
     std::printf("# warning: %s has no lines of steps %lld to %lld, which are in the checkpoint\n", path.c_str(),
                 static_cast<long long>(last_ + 1), static_cast<long long>(first_step));
   });

@@ -32,6 +32,8 @@ Handle open(const std::filesystem::path& path) {
   try {
     find_seal(path);  // before HDF5 sees the file
     return hdf5::open_file(path);
+  } catch (const SystemError&) {
+    throw;
   } catch (const Error& error) {
     bad_input(error.what());
   }

@@ -121,6 +121,20 @@ class Files(Program):
         self.one_line("train", deck, f"--output.dir={self.dir / 'out'}", code=1, contains=said, env=fails)
         self.assertEqual((self.dir / "out/metrics.jsonl").read_bytes(), metrics)
 
+    def test_tokens_that_cannot_be_read_now_are_not_bad_input(self):
+        """The first open only asks whether the file is in HDF5."""
+        (self.dir / "text.txt").write_text("to be or not to be")
+        tokens, log = self.dir / "tokens.h5", self.dir / "calls"
+        self.assertEqual(self.shoal("tokenize", "text.txt", tokens).returncode, 0)
+        fails = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_BELOW": str(tokens)}
+        self.assertEqual(self.shoal("info", tokens, env={**fails, "SHOAL_FAIL_LOG": str(log)}).returncode, 0)
+        opens = sum(line.split()[1] == "open" for line in log.read_text().splitlines())
+        self.assertGreater(opens, 1)
+        fails |= {"SHOAL_FAIL_CALL": "open", "SHOAL_FAIL_ERRNO": str(errno.EIO)}
+        for at in range(2, opens + 1):
+            said = [f"{tokens}: cannot be opened: {os.strerror(errno.EIO)}"]
+            self.one_line("info", tokens, code=1, contains=said, env={**fails, "SHOAL_FAIL_AT": str(at)})
+
     def test_a_run_that_cannot_write_its_metrics_saves_its_state(self):
         deck, out = self.deck(TINY, train={"steps": 100000000}), self.dir / "out"
         fails = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_CALL": "write", "SHOAL_FAIL_ERRNO": str(errno.EDQUOT)}
@@ -138,6 +152,15 @@ class Files(Program):
         self.assertIn(f"metrics.jsonl has no lines of steps 5 to {step}, which are in the checkpoint", done.stdout)
         steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual(steps, [1, 2, 3, 4, step + 1])
+        metrics, resumed[-1] = out / "metrics.jsonl", f"--train.steps={step + 2}"
+        metrics.write_text("")  # none of its lines could be written
+        self.assertIn(
+            f"metrics.jsonl has no lines of steps 1 to {step + 1}, which", self.shoal("train", *resumed).stdout
+        )
+        metrics.unlink()
+        resumed[-1] = f"--train.steps={step + 3}"
+        self.assertNotIn("has no lines of steps", self.shoal("train", *resumed).stdout)
+        self.assertEqual([json.loads(line)["step"] for line in metrics.read_text().splitlines()], [step + 3])
 
     def test_a_directory_that_goes_ends_the_run(self):
         deck = self.deck(TINY, train={"steps": 100000000}, comm={"timeout": 4})

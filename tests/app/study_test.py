@@ -72,6 +72,11 @@ class Study(StudyProgram):
         file.write_text(text)
         self.assertEqual(self.started(self.study(deck, reordered)), [])
         self.assertEqual([point["name"] for point in self.results()["points"]][1:], [*earlier.values()][::-1])
+        for bad in ("", ".", "..", "../results", "/tmp", "a/"):
+            file.write_text(text.replace(f'"{earlier[second["name"]]}"', f'"{bad}"'))
+            self.refused(
+                "study", deck, "--dry-run", contains=["study.json: point", f"{bad}: not the name of a directory"]
+            )
         file.write_text(text.replace(earlier[first["name"]], "deck_zero.stage_2-n1x1-b1-g8-r1"))
         self.refused("study", deck, "--study.strategies=deck zero.stage=2", contains=["study.json: point deck_zero.stage_2-n1x1-b1-g8-r1 is of strategy stage 3 ", " there, and of deck zero.stage=2 in this study"])  # fmt: skip
 

@@ -121,6 +121,10 @@ void StudyResults::read_file() {
 /// are, which may have been chosen by another rule.
 void StudyResults::read_point(const OrderedJson& found) {
   const auto name = found.at("name").get<std::string>(), strategy = found.at("strategy").get<std::string>();
+  // It becomes a directory below output.dir.
+  require_input(!name.empty() && name != "." && name != ".." && fs::path(name).filename() == name,
+                (directory_ / study_name).string(), ": point ", config::shown(name),
+                ": not the name of a directory; allowed: a name without /, except . and ..");
   const auto here = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return is_entry_of(p, found); });
   const auto named = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return p.name == name; });
   require_input(named == points_.end() || named == here, (directory_ / study_name).string(), ": point ", config::shown(name),
@@ -131,7 +135,7 @@ void StudyResults::read_point(const OrderedJson& found) {
     json_->left_over.push_back(found);
     return;
   }
-  here->name = fs::path(name).filename();
+  here->name = name;
   PointRecord& record = records_[static_cast<std::size_t>(here - points_.begin())];
   const auto state = value_named<PointState>(found.at("state").get<std::string>());
   require_input(state.has_value(), (directory_ / study_name).string(), ": point ", config::shown(name), ": no such state");
