@@ -23,7 +23,7 @@ from program import BINARY, SOURCE, Program, main, preloaded, processes
 LIBRARY = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 CASES = int(os.environ.get("SHOAL_FAULTS", "12"))
 SEED = int(os.environ.get("SHOAL_FAULTS_SEED", time.time_ns() % 1_000_000 if "SHOAL_FAULTS" in os.environ else 1))
-# HDF5 itself does not free everything when a read fails; LeakSanitizer need not say so.
+# HDF5 and MPICH's input and output do not free everything when a read or a write fails; LeakSanitizer need not say so.
 LEAKS = f"suppressions={SOURCE / 'tests/support/leaks_of_libraries.txt'}:print_suppressions=0"
 BOUND = 60  # seconds for a run that takes one: for comm.timeout, and for a busy machine
 
