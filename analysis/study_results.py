@@ -110,7 +110,8 @@ def read_study(directory: Path) -> Study:
 
 
 def curves_of(directory: Path, points: list[dict], grows_with_micro: bool) -> list[Curve]:
-    """A study whose list of nodes was extended by fewer nodes has weak curves from two beginnings, with two batches per rank.
+    """The fewest ranks of a study decide the batch per rank of weak scaling. If fewer ranks were added to it later, it has
+    points with two batches per rank, which are two curves.
     With batch.global = auto a curve's batch per rank is its micro-batch, which may differ along the curve."""
     repeats: dict[tuple, list[dict]] = {}
     for point in points:

@@ -31,7 +31,7 @@ constexpr Tiles tiles_for(std::size_t head_size, std::size_t sums) {
     }
   }
   const Tiles small{channels, 16, 8, sums};
-  // Smaller tiles are whole blocks of a product on a GPU alone.
+  // A product computes a tile in whole blocks, which are larger than these tiles on a processor.
   if (on_host || small.bytes() <= most_team_memory) return small;
   const Tiles eights{channels, 8, 8, sums};
   return eights.bytes() <= most_team_memory ? eights : Tiles{channels, 4, 4, sums};

@@ -29,7 +29,7 @@ constexpr Tiles tiles_for(std::size_t head_size) {
     }
   }
   const Tiles small{channels, 16, 16};
-  // Smaller tiles are whole blocks of a product on a GPU alone.
+  // A product computes a tile in whole blocks, which are larger than this tile on a processor.
   return on_host || small.bytes() <= most_team_memory ? small : Tiles{channels, 8, 8};
 }
 static_assert(tiles_for(128).bytes() <= team_memory);

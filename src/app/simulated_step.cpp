@@ -53,21 +53,11 @@ double SimulatedStep::operator()(const pipeline::Balance& balance) const {
       times.backward += head ? 0 : unit.backward_flops;
     }
     const Range layers{std::max<std::size_t>(part.begin, 1), std::min(part.end, layers_ + 1)};
-    times.backward += recomputed_ * repeated_flops(layers, false) + (1 - recomputed_) * repeated_flops(layers, true);
+    times.backward += recomputed_ * model::repeated_flops(costs_, layers, interval_, false) +
+                      (1 - recomputed_) * model::repeated_flops(costs_, layers, interval_, true);
     costs.parts.push_back(times);
   }
   return pipeline::timeline(lists_, shape_, costs, &buffers_).step;
-}
-
-double SimulatedStep::repeated_flops(Range layers, bool last_kept) const {
-  const std::size_t length = model::segment_length(layers.size(), interval_);
-  double flops = 0;
-  for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
-    const std::size_t to_the_end = layers.end - 1 - layer;  // segments are counted from the end
-    if (last_kept && to_the_end < length) break;
-    flops += to_the_end % length == 0 ? costs_[layer].repeated_flops : costs_[layer].forward_flops;
-  }
-  return flops;
 }
 
 std::size_t SimulatedStep::actions() const {

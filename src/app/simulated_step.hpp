@@ -27,9 +27,6 @@ class SimulatedStep {
   std::size_t most_calls() const;
 
  private:
-  /// Operations that the backward pass of a part with these layers repeats, as plan::use_flops() counts them: all of its
-  /// forward pass but the outputs of segments. last_kept: the activations of the last segment are in memory.
-  double repeated_flops(Range layers, bool last_kept) const;
   std::size_t actions() const;
 
   std::vector<model::UnitCost> costs_;

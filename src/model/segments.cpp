@@ -25,6 +25,15 @@ std::size_t Segments::first_of(std::size_t layer) const {
   return layers_ - std::min(layers_, to_the_end);
 }
 
+double repeated_flops(const std::vector<UnitCost>& costs, Range layers, std::int64_t interval, bool last_kept) {
+  double flops = 0;
+  Segments(layers.size(), interval)
+      .backward(
+          last_kept, [&](std::size_t layer) { flops += costs[layers.begin + layer].forward_flops; },
+          [&](std::size_t layer, bool again) { flops += again ? costs[layers.begin + layer].repeated_flops : 0; });
+  return flops;
+}
+
 UseOrders use_orders_of(const Segments& segments, const PartLayers& part, const std::vector<int>& head, bool training) {
   constexpr int embedding = 0, first_layer = 1;
   const auto unit = [&](std::size_t layer) { return first_layer + static_cast<int>(part.layers.begin + layer); };

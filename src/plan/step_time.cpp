@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "shoal/base/error.hpp"
+#include "shoal/model/segment_length.hpp"
 #include "shoal/plan/sync_costs.hpp"
-#include "shoal/plan/timed_execution.hpp"
 
 namespace shoal::plan {
 
@@ -24,6 +24,12 @@ double rate_of(const std::map<std::size_t, double>& gflops, std::size_t width) {
   const auto log_of = [](std::size_t w) { return std::log(static_cast<double>(w)); };
   const double fraction = (log_of(width) - log_of(below->first)) / (log_of(above->first) - log_of(below->first));
   return below->second + fraction * (above->second - below->second);
+}
+
+/// Operations that activation checkpointing adds, for one sequence. Layers are the units between embedding and head.
+double flops_again(const zero::EngineOptions& options) {
+  return model::repeated_flops(model::costs(options.model, options.dtype, {}), {1, 1 + options.model.n_layer},
+                               options.capacity.checkpoint_interval, true);
 }
 
 }  // namespace
@@ -64,11 +70,12 @@ void set_sent(StepTime& time, const std::vector<Sent>& sent, const Cluster& clus
 Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, const TrainingRates& rates) {
   const double tokens =
       static_cast<double>(options.micro_batches * options.capacity.sequences * options.capacity.length) / sync_group_size;
-  const double passes = passes_with_checkpointing(options.model, options.capacity);
+  const auto T = static_cast<double>(options.model.block_size);
+  const double flops_per_token = model::flops_per_token(options.model) + flops_again(options) / T;
   const std::size_t width = options.model.kind == model::ModelKind::mlp ? options.model.inner() : options.model.n_embd;
   Arithmetic result;
   result.speedup = rates.speedup;
-  result.micro_batches_s = tokens * model::flops_per_token(options.model) * passes / (rate_of(rates.gflops, width) * 1e9);
+  result.micro_batches_s = tokens * flops_per_token / (rate_of(rates.gflops, width) * 1e9);
   zero::RankGroups first;
   first.ranks = sync_group_size;
   for (const zero::ShardLayout& layout : zero::shard_layouts(model::layout(options.model), options.zero, first)) {

@@ -66,18 +66,6 @@ std::vector<double> use_flops(const model::UseOrder& uses, const model::UseOrder
   return flops;
 }
 
-double passes_with_checkpointing(const model::ModelOptions& options, model::Capacity capacity) {
-  capacity.part = {};
-  const std::vector<model::UnitCost> costs = model::costs(options, DType::f32, {});
-  const model::UseOrders orders = model::use_orders(options, capacity);
-  const std::int64_t interval = capacity.checkpoint_interval;
-  double once = 0, all = 0;
-  for (const model::UnitCost& cost : costs) once += cost.flops();
-  for (const double flops : use_flops(orders.forward, orders.backward, Pass::forward, costs, interval)) all += flops;
-  for (const double flops : use_flops(orders.backward, orders.backward, Pass::backward, costs, interval)) all += flops;
-  return all / once;
-}
-
 void TimedExecution::execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, RankClock& time) {
   for (const zero::StepItem& item : items) {
     std::deque<RankClock::Pending>& pending = pending_[static_cast<std::size_t>(item.message)];

@@ -25,10 +25,6 @@ using UseSeconds = std::array<std::vector<double>, 3>;
 std::vector<double> use_flops(const model::UseOrder& uses, const model::UseOrder& backward, zero::StepItem::Pass pass,
                               const std::vector<model::UnitCost>& costs, std::int64_t interval);
 
-/// The operations of one sequence's forward and backward pass through the whole model, over those that
-/// model::flops_per_token() counts: more than 1 with activation checkpointing.
-double passes_with_checkpointing(const model::ModelOptions& options, model::Capacity capacity);
-
 class TimedExecution {
  public:
   explicit TimedExecution(StepMessages messages) : messages_(std::move(messages)) {}
