@@ -112,7 +112,7 @@ void join_by_teams(const char* label, std::size_t groups, std::size_t C, const f
               SHOAL_UNROLL
               for (std::size_t k = 0; k < at_a_time; ++k) read[k] = staged[i + k * per_team];
               SHOAL_UNROLL
-              for (std::size_t k = 0; k < at_a_time; ++k) sum += read[k];
+              for (const float value : read) sum += value;
             }
             for (; i < count; i += per_team) sum += staged[i];
           }

@@ -68,6 +68,7 @@ void print_closing(comm::World& world, const Setup& setup, const Memory& memory,
   print_table("end", rows);
   std::printf("# %s\n", verdict.text.c_str());
   std::fflush(stdout);
+  if (verdict.exit == Exit::failed) std::fprintf(stderr, "shoal: %s\n", verdict.text.c_str());
 }
 
 }  // namespace shoal::app

@@ -57,6 +57,8 @@ bool is_torn(const fs::path& file) {
   try {
     const hdf5::Handle opened = hdf5::open_file(file);
     return false;
+  } catch (const SystemError&) {
+    throw;
   } catch (const Error&) {
     return true;
   }

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
+#include "files.hpp"
 #include "hash.hpp"
 #include "hdf5_checks.hpp"
 #include "named_errors.hpp"
@@ -102,8 +102,10 @@ std::vector<std::string> read_vocabulary(const Handle& file) {
 bool is_hdf5(const std::filesystem::path& file) {
   constexpr std::array<char, 8> signature{'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n'};
   std::array<char, 8> first{};
-  std::ifstream in(file, std::ios::binary);
-  return in.read(first.data(), first.size()) && first == signature;
+  const File opened(file, File::Mode::read);
+  if (opened.size() < first.size()) return false;
+  opened.read(0, std::as_writable_bytes(Span<char>(first)));
+  return first == signature;
 }
 
 TokenFile::TokenFile(const std::filesystem::path& file) : file_(open(file)) {

@@ -88,8 +88,13 @@ class Continuation {
 }  // namespace
 
 std::int32_t draw(Span<const float> logits, const GenerateOptions& o, std::uint64_t index) {
-  const auto likeliest = std::max_element(logits.begin(), logits.end());
-  require(std::isfinite(*likeliest), "token ", index, " cannot be drawn: the largest logit is ", *likeliest);
+  // A comparison with NaN is false, so that the largest logit alone would not show one that comes later.
+  const auto nan = std::find_if(logits.begin(), logits.end(), [](float logit) { return std::isnan(logit); });
+  const auto likeliest = nan != logits.end() ? nan : std::max_element(logits.begin(), logits.end());
+  if (!std::isfinite(*likeliest)) {  // on every rank, since all have the same logits
+    throw Error(Exit::failed, Seen::everywhere,
+                text("token ", index, " cannot be drawn: the logit of ", likeliest - logits.begin(), " is ", *likeliest));
+  }
   if (o.temperature == 0) return static_cast<std::int32_t>(likeliest - logits.begin());
   const std::vector<std::int32_t> ids = candidates(logits, o.top_k);
   std::vector<double> cumulative;  // sums of the probabilities, without their common factor

@@ -210,6 +210,7 @@ class BadInput(Program):
         self.assertEqual(done.returncode, 1, done.stdout)
         said = "NO UPDATE: all 3 updates were skipped (loss scale overflow)"
         self.assertTrue(done.stdout.endswith(f"\n# {said}\n"), done.stdout)
+        self.assertEqual(done.stderr, f"shoal: {said}\n")
         verdict = json.loads((self.dir / "none" / "summary.json").read_text())["verdict"]
         self.assertEqual((verdict["ok"], verdict["exit_code"], verdict["text"]), (False, 1, said))
 

@@ -214,9 +214,16 @@ TEST(Draw, IsAFunctionOfSeedSampleAndIndex) {
   EXPECT_NE(draw(logits, a, 5), draw(logits, other_sample, 5));
 }
 
-TEST(Draw, RefusesNaN) {
-  const std::vector<float> logits = {std::numeric_limits<float>::quiet_NaN(), 0.0F};
-  EXPECT_THROW(draw(logits, {}, 0), Error);
+TEST(Draw, RefusesNaNWhereverItIs) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  GenerateOptions greedy, top;
+  greedy.temperature = 0;
+  top.top_k = 2;
+  for (const std::vector<float>& logits :
+       {std::vector<float>{nan, 0, 1}, {0, nan, 1}, {0, 1, nan}, {0, infinity, 1}, {-infinity, -infinity, -infinity}}) {
+    for (const GenerateOptions& options : {GenerateOptions{}, greedy, top}) EXPECT_THROW(draw(logits, options, 0), Error);
+  }
+  EXPECT_EQ(draw(std::vector<float>{-infinity, 0}, {}, 0), 1);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct GenerateOptions {
 };
 
 /// Draws token number `index` of a continuation from its logits. The result is a function of the arguments only, so all
-/// ranks draw the same token.
+/// ranks draw the same token, or raise the same error if a logit is NaN or the largest is infinite.
 std::int32_t draw(Span<const float> logits, const GenerateOptions& options, std::uint64_t index);
 
 /// Returns the added tokens. on_token, if given, is called with each token as soon as it is drawn. The model must have been

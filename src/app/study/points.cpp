@@ -97,7 +97,7 @@ std::string file_name(const StudyStrategy& strategy) {
   constexpr std::size_t longest = 60;
   const auto is_kept = [](const auto& option) { return file_name(option.second) == option.second; };
   const bool told = std::all_of(strategy.options.begin(), strategy.options.end(), is_kept);
-  const std::string name = file_name(strategy.text);
+  std::string name = file_name(strategy.text);
   if (told && name.size() <= longest) return name;
   std::array<char, 9> digits{};
   std::snprintf(digits.data(), digits.size(), "%08llx", static_cast<unsigned long long>(hash_of(strategy.text) >> 32U));
