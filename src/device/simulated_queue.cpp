@@ -223,7 +223,8 @@ void start() { all(); }
 OnQueue::OnQueue(Queue queue) : before_(all().current()) { all().current() = queue; }
 OnQueue::~OnQueue() { all().current() = before_; }
 
-void* stream() { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(all().current()) + 1); }
+/// A name of the current queue.
+void* stream() { return &all().line(all().current()); }
 
 void copy(std::size_t bytes, const void* from, void* to) {
   if (bytes == 0) return;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 
+#include "files.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/hdf5.hpp"
 #include "shoal/io/safetensors.hpp"
