@@ -38,7 +38,7 @@ SHOAL_INLINE __m256 load_six(const T* from) {
     const __m128i two = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 4));
     return _mm256_set_m128(_mm_castsi128_ps(two), _mm_loadu_ps(from));
   } else {
-    int two;
+    int two = 0;
     std::memcpy(&two, from + 4, sizeof two);
     return widened<T>(_mm_insert_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)), two, 2));
   }

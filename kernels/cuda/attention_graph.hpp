@@ -20,7 +20,7 @@ struct AttentionKey {
   std::size_t sequences = 0, heads = 0;  ///< of the part
   std::size_t positions = 0, head_size = 0;
   std::size_t channels = 0;  ///< of all heads: a row of out has them once, a row of q, k or v thrice
-  auto operator<=>(const AttentionKey&) const = default;
+  auto operator<=>(const AttentionKey&) const = default;  // NOLINT(modernize-use-nullptr): it is no pointer
 };
 
 /// Where a part begins. Heads are next to each other; a row of q, k, v and their gradients has 3 * channels elements, one of

@@ -52,7 +52,7 @@ Metrics::Metrics(comm::World& world, const fs::path& directory, std::int64_t fir
     });
     if ((last_ == 0 && !empty) || last_ >= first_step) return;
     std::printf("# warning: %s has no lines of steps %lld to %lld, which are in the checkpoint\n", path.c_str(),
-                static_cast<long long>(last_ + 1), static_cast<long long>(first_step));
+                static_cast<long long>(last_) + 1, static_cast<long long>(first_step));
   });
 }
 

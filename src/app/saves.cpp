@@ -99,7 +99,6 @@ void Saves::complete(const fs::path& file, std::int64_t step) {
   directory_->wrote(file, {lineage_, step});
   faults_.wrote(file, static_cast<std::size_t>(step));
   const int keep = static_cast<int>(setup_.options.checkpoint.keep);
-  if (keep == 0) return;
   for (const std::string& line : directory_->prune(lineage_, keep)) std::printf("# warning: %s\n", printable(line).c_str());
   if (background_) directory_->wait_for_space();
 }

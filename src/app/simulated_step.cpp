@@ -66,6 +66,6 @@ std::size_t SimulatedStep::actions() const {
   return count;
 }
 
-std::size_t SimulatedStep::most_calls() const { return most_actions_of_all / actions(); }
+std::size_t SimulatedStep::most_calls() const { return most_actions_of_all / std::max<std::size_t>(actions(), 1); }
 
 }  // namespace shoal::app

@@ -204,7 +204,8 @@ std::string Inquiry::headline(const Fault& fault, const OwnWait& wait, const std
   const bool stopped = !fault.silent.empty() && std::all_of(fault.silent.begin(), fault.silent.end(), [&](int r) {
     return ranks[static_cast<std::size_t>(r)].process == 'T';
   });
-  if (!fault.silent.empty() && !(stopped && wait.operation != nullptr)) return headline_of_silent(fault.silent, ranks);
+  // A rank that does not wait itself reports silent ones alone.
+  if (wait.operation == nullptr || (!fault.silent.empty() && !stopped)) return headline_of_silent(fault.silent, ranks);
   const std::string begin =
       text("rank ", rank_, " has waited ", whole(wait.seconds), " s for ", wait.operation->describe(), ": ");
   if (fault.all_wait) return begin + "all ranks are waiting (a deadlock, or collectives called in different orders)";
@@ -232,13 +233,14 @@ std::vector<RankState> Inquiry::states(const Fault& fault, const activity::Pictu
   for (int r = 0; r < size_; ++r) {
     RankState& state = ranks[static_cast<std::size_t>(r)];
     state.silent = contains(fault.silent, r) || contains(fault.mute, r);
+    const auto own = latest_.find(r), seen = seen_.find(r);
+    const bool speaks = own != latest_.end() && !state.silent;
+    const auto read = speaks ? std::nullopt : peers_.picture(r);
     if (r == rank_) {
       state.picture = mine;
-    } else if (const auto own = latest_.find(r); own != latest_.end() && !state.silent) {
-      state.picture = aged(own->second);
-    } else if (const auto read = peers_.picture(r)) {
+    } else if (read) {
       state.picture = read;
-    } else if (const auto seen = seen_.find(r); seen != seen_.end()) {
+    } else if (!speaks && seen != seen_.end()) {
       state.picture = aged(seen->second);
     } else if (own != latest_.end()) {
       state.picture = aged(own->second);

@@ -39,6 +39,7 @@ Request NcclCommunicator::receive(Span<std::byte> data, int from, int tag) {
 
 Request NcclCommunicator::exchange(const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming, int tag) {
   std::vector<Span<const std::byte>> memory;
+  memory.reserve(outgoing.size() + incoming.size());
   for (const Outgoing& message : outgoing) memory.push_back(message.data);
   for (const Incoming& message : incoming) memory.emplace_back(message.data);
   if (!on_device(memory)) return control_->exchange(outgoing, incoming, tag);

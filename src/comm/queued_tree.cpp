@@ -204,12 +204,12 @@ class QueuedAllGather final : public QueuedTree {
 
 }  // namespace
 
-std::shared_ptr<Operation> queued_tree_reduce_scatter(Communicator& group, Blocks blocks, DType type,
+std::shared_ptr<Operation> queued_tree_reduce_scatter(Communicator& group, const Blocks& blocks, DType type,
                                                       Span<std::byte> scratch) {
   return std::make_shared<QueuedReduceScatter>(group, blocks, type, scratch);
 }
 
-std::shared_ptr<Operation> queued_tree_all_gather(Communicator& group, Blocks blocks) {
+std::shared_ptr<Operation> queued_tree_all_gather(Communicator& group, const Blocks& blocks) {
   return std::make_shared<QueuedAllGather>(group, blocks);
 }
 

@@ -16,10 +16,10 @@
 namespace shoal::comm {
 
 /// The operation of tree_reduce_scatter(). Terms are received in pieces, so that those of all ranks fit into `scratch`.
-std::shared_ptr<Operation> queued_tree_reduce_scatter(Communicator& group, Blocks blocks, DType type,
+std::shared_ptr<Operation> queued_tree_reduce_scatter(Communicator& group, const Blocks& blocks, DType type,
                                                       Span<std::byte> scratch);
 /// The operation of tree_all_gather(). Blocks are received in place.
-std::shared_ptr<Operation> queued_tree_all_gather(Communicator& group, Blocks blocks);
+std::shared_ptr<Operation> queued_tree_all_gather(Communicator& group, const Blocks& blocks);
 /// Bytes that this rank sends. block_bytes: size of each rank's block.
 Traffic queued_tree_traffic(const Communicator& group, TreeDirection direction, const std::vector<std::size_t>& block_bytes);
 

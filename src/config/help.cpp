@@ -158,8 +158,8 @@ std::string in_a_table(const std::vector<Entry>& entries, const std::string& das
   std::string rows = "| option | values | what it does; when to change it |\n|---|---|---|\n";
   for (const Entry& entry : entries) {
     const std::string values = entry.values + (entry.usual.empty() ? "" : (entry.values.empty() ? "" : "; ") + entry.usual);
-    rows += "| `" + dashes + entry.name + "` | " + values + " | " + entry.what +
-            (entry.when.empty() ? "" : ". " + entry.when) + " |\n";
+    rows += text("| `", dashes, entry.name, "` | ", values, " | ", entry.what, entry.when.empty() ? "" : ". ", entry.when,
+                 " |\n");
   }
   return rows;
 }

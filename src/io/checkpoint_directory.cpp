@@ -176,10 +176,10 @@ bool CheckpointDirectory::read_back(Known& known, std::vector<std::string>& line
 }
 
 std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int keep) {
-  require(keep >= 1, "prune: ", keep, " to keep");
-  std::vector<fs::path> files;
-  if (!cleaned_) files = list_unfinished_checkpoints(path_);
-  cleaned_ = true;
+  if (!std::exchange(cleaned_, true)) {
+    for (const fs::path& file : list_unfinished_checkpoints(path_)) removal_.remove(file);
+  }
+  if (keep == 0) return {};
   std::vector<const Known*> own;
   for (const Known& known : known_) {
     if (belongs(lineage, known.checkpoint.by.run, known.checkpoint.step)) own.push_back(&known);
@@ -191,6 +191,8 @@ std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int 
   for (const Known& known : known_) checkpoints.push_back(known.checkpoint);
   const std::vector<std::size_t> doomed =
       to_delete(checkpoints, lineage, keep, [&](std::size_t i) { return read_back(known_[i], lines); });
+  std::vector<fs::path> files;
+  files.reserve(doomed.size());
   for (const std::size_t i : doomed) files.push_back(known_[i].file);
   for (const fs::path& file : files) {
     removal_.remove(file);

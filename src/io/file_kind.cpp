@@ -9,8 +9,10 @@
 namespace shoal::io {
 
 FileKind file_kind(const std::filesystem::path& file) {
-  require_input(std::filesystem::exists(file), file.string(), ": no such file");
-  require_input(is_hdf5(file), file.string(), ": not an HDF5 file; allowed: a checkpoint, a trace, a tokens file");
+  const std::filesystem::file_status status = std::filesystem::status(file);
+  require_input(std::filesystem::exists(status), file.string(), ": no such file");
+  require_input(std::filesystem::is_regular_file(status) && is_hdf5(file), file.string(),
+                ": not an HDF5 file; allowed: a checkpoint, a trace, a tokens file");
   find_seal(file);  // before HDF5 sees it
   const hdf5::Handle opened = hdf5::open_file(file);
   // Nodes that differed when they were saved have their parameters below /nodes.

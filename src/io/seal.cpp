@@ -99,7 +99,9 @@ std::optional<std::vector<Extent>> find_seal(const std::filesystem::path& path) 
 
 std::vector<Extent> check_seal(const std::filesystem::path& path) {
   const std::string name = path.string();
-  require_input(std::filesystem::exists(path), name, ": no such checkpoint");
+  const std::filesystem::file_status status = std::filesystem::status(path);
+  require_input(std::filesystem::exists(status), name, ": no such checkpoint");
+  require_input(std::filesystem::is_regular_file(status), name, ": not a regular file; allowed: the path of a checkpoint");
   const std::uint64_t size = [&] {
     const File file(path, File::Mode::read);
     std::array<unsigned char, 8> signature{};

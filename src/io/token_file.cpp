@@ -101,11 +101,17 @@ std::vector<std::string> read_vocabulary(const Handle& file) {
 
 bool is_hdf5(const std::filesystem::path& file) {
   constexpr std::array<char, 8> signature{'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n'};
-  std::array<char, 8> first{};
   const File opened(file, File::Mode::read);
-  if (opened.size() < first.size()) return false;
-  opened.read(0, std::as_writable_bytes(Span<char>(first)));
-  return first == signature;
+  const std::uint64_t size = opened.size();
+  // The format lets a block of the user's stand in front, of 512 bytes times a power of two.
+  for (std::uint64_t at = 0; at + signature.size() <= size; at = std::max<std::uint64_t>(2 * at, 512)) {
+    std::array<char, signature.size()> found{};
+    opened.read(at, std::as_writable_bytes(Span<char>(found)));
+    if (found != signature) continue;
+    require_input(at == 0, file.string(), ": an HDF5 file with a user block of ", at, " bytes; allowed: none");
+    return true;
+  }
+  return false;
 }
 
 TokenFile::TokenFile(const std::filesystem::path& file) : file_(open(file)) {

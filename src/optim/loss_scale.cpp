@@ -26,7 +26,7 @@ bool LossScaler::update(bool overflow) {
       --state_.hysteresis_left;
       return true;
     }
-    if (state_.scale == options_.minimum) return false;
+    if (state_.scale <= options_.minimum) return false;  // less after a resumption with a larger minimum
     state_.scale = std::max(state_.scale / 2, options_.minimum);
     return true;
   }

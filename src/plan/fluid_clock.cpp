@@ -82,7 +82,8 @@ bool FluidClock::fills(const Activity& activity, double rate) const {
 
 /// When the next activity or pause ends, or a resource has no credit left.
 double FluidClock::next_s() const {
-  double next = pauses_.empty() ? unlimited : pauses_.top().end_s;
+  double next = unlimited;
+  if (!pauses_.empty()) next = pauses_.top().end_s;
   for (const Activity& activity : activities_) next = std::min(next, now_s_ + activity.left_s / activity.rate);
   for (const State& resource : resources_) {
     if (resource.kept_s > 0 && resource.used > resource.capacity) {

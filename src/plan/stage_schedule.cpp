@@ -64,6 +64,7 @@ std::vector<double> update_seconds(const std::vector<StageSchedule>& stages, con
   double all = 0;
   for (const StageSchedule& stage : stages) all += stage.optimizer_elements();
   std::vector<double> seconds;
+  seconds.reserve(stages.size());
   for (const StageSchedule& stage : stages) seconds.push_back(arithmetic.update_s * stage.optimizer_elements() / all);
   return seconds;
 }

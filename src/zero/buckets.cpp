@@ -42,12 +42,13 @@ Sweeps sweeps_of(const std::vector<model::Part>& parts, const std::vector<model:
   std::size_t head = units.size() - 1;
   while (units[head].copy_of) --head;
   Sweeps sweeps;
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    const Range own = part->units.empty() ? Range{0, units.size()} : part->units;
+  for (std::size_t p = parts.size(); p-- > 0;) {
+    const model::Part& part = parts[p];
+    const Range own = part.units.empty() ? Range{0, units.size()} : part.units;
     sweeps.emplace_back();
     for (std::size_t unit = own.end; unit-- > own.begin;) {
       sweeps.back().push_back(static_cast<int>(unit));
-      if (unit == head && unit > own.begin && part->slots > 1) sweeps.emplace_back();
+      if (unit == head && unit > own.begin && part.slots > 1) sweeps.emplace_back();
     }
   }
   return sweeps;

@@ -17,6 +17,7 @@ model::UseOrders orders_of_part(const model::ModelOptions& options, model::Capac
 StepUses uses_of_step(const model::ModelOptions& options, const model::Capacity& capacity,
                       const std::vector<model::Part>& parts, const StepOrder& order) {
   std::vector<model::UseOrders> orders;
+  orders.reserve(parts.size());
   for (const model::Part& part : parts) orders.push_back(orders_of_part(options, capacity, part));
   StepUses uses;
   for (const PassOfPart& pass : order) {

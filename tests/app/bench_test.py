@@ -12,7 +12,7 @@ class Bench(Program):
     def bench(self, *args, ranks):
         """Returns the printed table and the JSON file."""
         file = self.dir / f"bench-{len(list(self.dir.glob('bench-*')))}.json"
-        done = self.shoal("bench", "comm", *args, "--output", file, ranks=ranks)
+        done = self.shoal("bench", "comm", *args, "--output", file, ranks=ranks, timeout=400)
         self.assertEqual(done.returncode, 0, f"{args}\n{done.stdout}\n{done.stderr}")
         return done.stdout, json.loads(file.read_text())
 

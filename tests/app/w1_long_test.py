@@ -10,7 +10,7 @@ class W1Long(Program):
         deck = work.export(self.dir / "w1", steps=1000)
         text = shared("data", "tinyshakespeare.txt")
         validation = {}
-        summary = self.train(deck, "--checkpoint.every=300", "--checkpoint.keep=0", out="run", timeout=2400)
+        summary = self.train(deck, "--checkpoint.every=300", "--checkpoint.keep=0", out="run", timeout=6000)
         losses = [loss for _, loss in summary["losses"]]
         for step in (300, 1000):
             done = self.shoal(

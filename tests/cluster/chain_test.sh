@@ -40,7 +40,7 @@ submit() {
 }
 
 # The chain: the shell alone gets the signal, then the ranks alone, then both.
-number=1200
+number=4000
 job=$(submit chain --time=10 -- --train.steps=$number)
 legs=0
 for kind in "--batch --signal=USR1" "--signal=USR2" "--full --signal=USR1"; do
@@ -52,9 +52,9 @@ for kind in "--batch --signal=USR1" "--signal=USR2" "--full --signal=USR1"; do
   until_so 60 said chain "stopped by SIGUSR[12] after step" $legs
   grep -q "stopped by SIG${kind##*=} after step" "$work/chain.log" || fail "$kind: another signal stopped the run"
 done
-"$cluster/vslurm" wait "$job" --timeout 240 >/dev/null || fail "the chain did not complete: $(state "$job")"
+"$cluster/vslurm" wait "$job" --timeout 480 >/dev/null || fail "the chain did not complete: $(state "$job")"
 slurm scontrol show job "$job" | grep -q "Restarts=$legs " || fail "not $legs restarts"
-"$cluster/vcluster" run -n 4 --ppn 2 --timeout 240 -- "$SHOAL" train "$SHOAL_DECK" --train.steps=$number \
+"$cluster/vcluster" run -n 4 --ppn 2 --timeout 480 -- "$SHOAL" train "$SHOAL_DECK" --train.steps=$number \
   --output.dir="$work/straight" >"$work/straight.log" || fail "the uninterrupted run failed"
 "$python" - "$work" $number <<'PYTHON' || fail "the chain has other bits than the uninterrupted run"
 import json

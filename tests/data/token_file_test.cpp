@@ -252,7 +252,18 @@ TEST_F(TokenFiles, ATruncatedFileIsRefused) {
   EXPECT_TRUE(shoal::io::is_hdf5(path("a.h5")));
   EXPECT_THAT(refusal("a.h5"), HasSubstr("truncated file"));
   EXPECT_FALSE(shoal::io::is_hdf5(write("short", "\x89HDF")));
-  EXPECT_FALSE(shoal::io::is_hdf5(path("missing")));
+  EXPECT_THROW(shoal::io::is_hdf5(path("missing")), shoal::Error);
+}
+
+TEST_F(TokenFiles, AFileWithAUserBlockIsNotTakenForText) {
+  for (const hsize_t bytes : {512, 1024, 65536}) {
+    const hid_t create = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_userblock(create, bytes);
+    H5Fclose(H5Fcreate(path("behind.h5").c_str(), H5F_ACC_TRUNC, create, H5P_DEFAULT));
+    H5Pclose(create);
+    EXPECT_THAT([&] { shoal::io::is_hdf5(path("behind.h5")); },
+                ThrowsMessage<shoal::Error>(HasSubstr("a user block of " + std::to_string(bytes) + " bytes")));
+  }
 }
 
 }  // namespace

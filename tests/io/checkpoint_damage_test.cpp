@@ -98,6 +98,8 @@ TEST_F(Damage, WhatIsNoCheckpointIsSaidToBeNone) {
   EXPECT_THAT(load(), HasSubstr("not a checkpoint"));
   if (scratch_.owner()) fs::remove(file_);
   EXPECT_THAT(load(), HasSubstr("no such checkpoint"));
+  if (scratch_.owner()) fs::create_directory(file_);
+  EXPECT_THAT(load(), HasSubstr("not a regular file"));
 }
 
 /// Changes a checkpoint's metadata. HDF5 cuts the seal off when it closes a file that it has changed; a new, valid one is

@@ -172,7 +172,16 @@ TEST_F(Directory, OfOtherRunsNothingIsDeleted) {
   EXPECT_THAT(steps(), ElementsAre(5, 7, 40, 60));
   EXPECT_FALSE(fs::exists(file(50).string() + ".partial"));
   EXPECT_TRUE(fs::exists(scratch_.path() / "notes.partial"));
-  EXPECT_THROW(directory.prune(b, 0), Error);
+}
+
+TEST_F(Directory, WhereAllAreKeptOnlyWhatAKilledRunLeftIsDeleted) {
+  for (const int step : {10, 20, 40}) write(a, step);
+  write_all(file(50).string() + ".partial", "what a killed run left");
+  CheckpointDirectory directory(scratch_.path());
+  directory.wrote(write(a, 60), {a, 60});
+  EXPECT_THAT(directory.prune(a, 0), IsEmpty());
+  EXPECT_THAT(steps(), ElementsAre(10, 20, 40, 60));
+  EXPECT_FALSE(fs::exists(file(50).string() + ".partial"));
 }
 
 TEST_F(Directory, AFileThatSomebodyElseReplacedIsLeftAlone) {

@@ -71,6 +71,10 @@ TEST(LossScaler, AnOverflowAtTheMinimumEndsTheRun) {
   options.hysteresis = 1;
   options.minimum = 1.5;
   walk(options, "XXX", {{{2, 1}, {1.5, 1}}, {{1, 2}}, 2});
+  LossScaler resumed(options);  // with a minimum above the checkpoint's scale
+  resumed.restore({0.5, 3, 1});
+  EXPECT_FALSE(resumed.update(true));
+  EXPECT_EQ(resumed.scale(), 0.5);
 }
 
 TEST(LossScaler, AFixedScaleStays) {

@@ -28,7 +28,8 @@ namespace shoal::io {
 class File;
 class PieceSum;
 
-/// Returns true if the file begins with HDF5's signature. The file must exist; an error if it cannot be read.
+/// Returns true if the file begins with HDF5's signature; bad_input() if it has one behind a user block. The file must
+/// exist; an error if it cannot be read.
 bool is_hdf5(const std::filesystem::path& file);
 
 /// Where the tokens of a file are. One rank opens the file as HDF5, checks it, and tells the others.

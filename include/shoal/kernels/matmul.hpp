@@ -60,7 +60,7 @@ struct MatmulShape {
   bool bias = false, added = false;
   Activation activation = Activation::none;
   std::size_t a_stride = 0, b_stride = 0, c_stride = 0;
-  auto operator<=>(const MatmulShape&) const = default;
+  auto operator<=>(const MatmulShape&) const = default;  // NOLINT(modernize-use-nullptr): it is no pointer
 };
 /// Bytes for packed operands, the library's own needs and panels in float; portable kernels need none. The library copies
 /// some operands because of their strides, so a product may need more with gaps than without.

@@ -23,7 +23,7 @@ struct Product {
   MatmulShape shape;
   /// False: addresses are multiples of the size of an operand's element alone, since the product uses a part of a tensor.
   bool aligned = true;
-  auto operator<=>(const Product&) const = default;
+  auto operator<=>(const Product&) const = default;  // NOLINT(modernize-use-nullptr): it is no pointer
 };
 template <typename T, typename R>
 Product product(const MatmulShape& shape, bool aligned = true) {
