@@ -24,7 +24,6 @@ import numpy as np
 
 import figures
 from run_options import differing_options
-from run_parts import title
 from shoal_run import Run
 from shoal_trace import BadInput, run_main
 from styles import bytes_text
@@ -98,8 +97,7 @@ def main() -> None:
     print(NOTE)
     for run, label in zip(runs, labels, strict=True):
         if run.moved:
-            parts = ", then ".join(map(title, run.parts))
-            print(f"# {label} was resumed on other ranks: {parts}; its tokens/s are those of the last part.")
+            print(f"# {label} was resumed {run.moved}; its tokens/s are those of the last part.")
     try:
         figures.comparison(runs, labels).savefig(arguments.output)
     except (OSError, ValueError) as error:  # ValueError: the name's ending is no image format

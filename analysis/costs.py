@@ -20,7 +20,6 @@ import numpy as np
 
 import breakdown
 from run_options import NAMING, Options, differing_options, name_of, period_of
-from run_parts import title
 from shoal_run import Run
 from shoal_trace import BadInput
 
@@ -97,12 +96,9 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         if name in run.missing:
             raise BadInput(f"{path}: no {name}: the run is still going, or did not end well")
     if run.moved:
-        raise BadInput(
-            f"{path}: resumed on other ranks ({', then '.join(map(title, run.parts))}), so it has no single cost"
-        )
+        raise BadInput(f"{path}: resumed {run.moved}, so it has no single cost")
     steps, seconds = run.series("step_s")
-    tokens = run.tokens_per_step
-    if not len(steps) or not len(run.losses[0]) or tokens is None:
+    if not len(steps) or not len(run.losses[0]) or run.throughput is None:
         raise BadInput(f"{path}: no step of training in metrics.jsonl, or no options in summary.json")
     options = run.options
     cell = Cell(nodes_of(run), run.world_size, link_rate_of(path, link_gbit))
@@ -115,8 +111,8 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         options=options,
         seed=options.get("train.seed", ""),
         step_seconds=step_seconds,
-        tokens_per_s=tokens / step_seconds,
-        tokens=tokens * float(run.losses[0][-1]),
+        tokens_per_s=run.throughput,
+        tokens=float(run.tokens_of(np.arange(1, run.losses[0][-1] + 1)).sum()),
         exposed_seconds=exposed_seconds(run),
         sent=(sum(each["intra"] for each in sent), sum(each["inter"] for each in sent)),
         losses=run.losses,

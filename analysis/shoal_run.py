@@ -6,8 +6,8 @@ trace per part, and the summary.json of the last part. Run.missing lists the abs
 are read from there.
 
 All rates that these scripts show are computed in one way: the tokens of a step, divided by the mean time of the settled
-steps (run_options.py). The time in which nodes synchronize is included. (tokens_per_s in summary.json is that of the
-median step.)
+steps (run_options.py). The time in which nodes synchronize is included. A run that was resumed on other ranks or with
+another batch has a rate for each part. (tokens_per_s in summary.json is that of the median step.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 from clocks import aligned
 from printable import printable_values
-from run_parts import in_order, read_parts, settled_of
+from run_parts import in_order, read_parts, settled_of, title
 from shoal_trace import BadInput, Trace
 
 Series = tuple[np.ndarray, np.ndarray]  # steps, values
@@ -90,13 +90,16 @@ class Run:
         rates = [source["entropy_rate"] for source in (self.summary, *self.metrics[:1]) if source.get("entropy_rate")]
         return float(rates[0]) if rates else None
 
-    @property
-    def tokens_per_step(self) -> float | None:
-        try:
-            batch, length = float(self.options["batch.global"]), float(self.options["model.block_size"])
-        except (KeyError, ValueError):
-            return None
-        return batch * length if batch > 0 else None
+    def tokens_of(self, steps: np.ndarray) -> np.ndarray:
+        """The tokens of each of these steps, NaN if unknown: by the metrics, or else by the options of the part that made the
+        step, since a resumed run may have another batch than before."""
+        tokens = np.full(len(steps), tokens_per_step(self.options))
+        for part in self.parts:
+            if len(part.steps):
+                tokens[steps >= part.steps[0]] = tokens_per_step({**self.options, **part.options})
+        rows = [row for row in self.metrics if row.get("tokens_per_s") and row.get("step_s")]
+        measured = {row["step"]: float(round(row["tokens_per_s"] * row["step_s"])) for row in rows}
+        return np.array([measured.get(step, by_options) for step, by_options in zip(steps, tokens, strict=True)])
 
     @property
     def starts(self) -> list[int]:
@@ -134,35 +137,46 @@ class Run:
         return float(seconds.mean()) if len(seconds) else None
 
     @property
-    def moved(self) -> bool:
-        """True if the run was resumed on another number of ranks or nodes."""
-        return len({(part.world_size, part.nodes) for part in self.parts}) > 1
+    def moved(self) -> str:
+        """Why the parts of the run have no rate in common: how it was resumed, on other ranks or nodes or with another batch;
+        "" if they have one."""
+        if len({(part.world_size, part.nodes) for part in self.parts}) > 1:
+            return f"on other ranks ({', then '.join(map(title, self.parts))})"
+        tokens = self.tokens_of(self.step_seconds[0])
+        different = dict.fromkeys(tokens[np.isfinite(tokens)])
+        batches = ", then ".join(f"{batch:,.0f}" for batch in different)
+        return f"with another batch ({batches} tokens per step)" if len(different) > 1 else ""
 
     @property
     def throughput(self) -> float | None:
-        """Tokens/s of all ranks together. For a run that was resumed on other ranks, that of the last part."""
+        """Tokens/s of all ranks together. If the parts of the run have no rate in common, that of the last part."""
         if self.moved and self.rates_of_parts:
             return self.rates_of_parts[-1][1]
-        seconds, tokens = self.mean_step_seconds, self.tokens_per_step
-        return tokens / seconds if tokens and seconds else None
+        return self._rate(self.settled_steps)
+
+    def _rate(self, steps: np.ndarray) -> float | None:
+        seconds = self._mean_seconds(steps)
+        tokens = float(self.tokens_of(steps).mean()) if seconds else np.nan
+        return tokens / seconds if tokens > 0 else None
 
     @property
     def rates_of_parts(self) -> list[tuple[np.ndarray, float]]:
         """For every part: its settled steps and its tokens/s, computed as `throughput`."""
         found = []
         for steps in np.split(self.settled_steps, np.searchsorted(self.settled_steps, self.starts)):
-            seconds = self._mean_seconds(steps)
-            if len(steps) and seconds and self.tokens_per_step:
-                found.append((steps, self.tokens_per_step / seconds))
+            if rate := self._rate(steps):
+                found.append((steps, rate))
         return found
 
     @property
     def tokens_per_s(self) -> Series:
         steps, rates = self.series("tokens_per_s")
-        if len(steps) or self.tokens_per_step is None:
+        if len(steps):
             return steps, rates
         steps, seconds = self.step_seconds
-        return steps, self.tokens_per_step / seconds
+        tokens = self.tokens_of(steps)
+        known = np.isfinite(tokens)
+        return steps[known], tokens[known] / seconds[known]
 
     @property
     def utilization(self) -> Series:
@@ -209,6 +223,15 @@ class Run:
                 "; ".join(run.notes) or f"{path}: holds no run: neither summary.json nor metrics.jsonl nor trace.h5"
             )
         return run
+
+
+def tokens_per_step(options: dict[str, str]) -> float:
+    """NaN if the options do not tell."""
+    try:
+        batch, length = float(options["batch.global"]), float(options["model.block_size"])
+    except (KeyError, ValueError):
+        return np.nan
+    return batch * length if batch > 0 else np.nan
 
 
 def slowest_of(trace: Trace) -> Series:

@@ -29,6 +29,8 @@ from shoal_trace import BadInput, Trace
 
 OPTIONS = {"zero.stage": "1", "trace.level": "comm", "model.block_size": "64", "batch.global": "16", "train.seed": "1"}
 
+TOKENS = 64 * 16  # of a step with these options
+
 
 def drawn_texts(figure):
     """All visible texts of a figure."""
@@ -50,6 +52,7 @@ class Figures(unittest.TestCase):
         for i, row in enumerate(rows):
             row["loss"] = losses[i] if losses is not None else row["loss"]
             row["step_s"] = seconds if seconds else row["step_s"]
+            row["tokens_per_s"] = TOKENS / row["step_s"]
         (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         summary = json.loads((path / "summary.json").read_text())
         summary["losses"] = [[row["step"], row["loss"]] for row in rows]
@@ -155,6 +158,8 @@ class Rates(Figures):
             for line in lines:
                 line["step_s"] = 0.9 if line["step"] % 3 == 0 else 0.1
             lines[0]["step_s"] = 50.0
+            for line in lines:
+                line["tokens_per_s"] = TOKENS / line["step_s"]
             (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         done = script("compare.py", plain, apart, "-o", self.directory / "compare.png")
         rows = [line.split() for line in done.stdout.splitlines()[:3]]
@@ -264,6 +269,59 @@ class Resumed(Figures):
         self.assertIn("its tokens/s are those of the last part", done.stdout)
         with self.assertRaisesRegex(BadInput, "name one of trace.h5, trace_from_8.h5, trace_from_8_2.h5"):
             Trace.read(self.path)
+
+
+class AnotherBatch(Figures):
+    """Six steps of half the batch, then six of the whole batch."""
+
+    def run_with(self, level):
+        path = self.run_of(level, level, seconds=0.1)
+        if level != "off":
+            for name, first, last, batch in (("trace.h5", 1, 6, "8"), ("trace_from_6.h5", 7, 12, "16")):
+                make_run.write_trace(
+                    path / name, {**OPTIONS, "batch.global": batch}, level, last, first, hour=2 + first
+                )
+        rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+        for row in rows[:6]:
+            row["tokens_per_s"] /= 2
+        (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        summary = json.loads((path / "summary.json").read_text())
+        summary["losses"] = summary["losses"][6:]
+        (path / "summary.json").write_text(json.dumps(summary))
+        return path
+
+    def check(self, path):
+        run = Run.read(path)
+        (before, half), (after, whole) = run.rates_of_parts
+        self.assertEqual((before.tolist(), after.tolist()), ([2, 3, 4, 5, 6], [8, 9, 10, 11, 12]))
+        self.assertAlmostEqual(2 * half, whole)
+        self.assertEqual(run.throughput, whole, "that of the last part")
+        self.assertEqual(run.tokens_of(np.arange(1, 13)).tolist(), [TOKENS / 2] * 6 + [TOKENS] * 6)
+        return run
+
+    def test_each_part_has_the_tokens_of_its_own_batch(self):
+        path = self.run_with("steps")
+        drawn = drawn_texts(figures.tokens_per_s(self.check(path)))
+        self.assertEqual(sum(": mean of steps" in text for text in drawn), 2)
+        rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+        for row in rows:
+            del row["tokens_per_s"]
+        (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        run = self.check(path)  # by the options in the traces
+        steps, rates = run.tokens_per_s
+        self.assertEqual((rates * run.step_seconds[1]).round().tolist(), run.tokens_of(steps).tolist())
+
+    def test_the_metrics_tell_it_without_traces(self):
+        self.check(self.run_with("off"))
+
+    def test_other_scripts_say_that_there_is_no_single_rate(self):
+        path = self.run_with("off")
+        how = "resumed with another batch (512, then 1,024 tokens per step)"
+        done = script("compare.py", path, path, "-o", self.directory / "compare.png")
+        self.assertIn(f"{how}; its tokens/s are those of the last part", done.stdout)
+        done = script("strategies.py", path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"{how}, so it has no single cost", done.stderr)
 
 
 class Names(unittest.TestCase):
