@@ -48,13 +48,14 @@ def settled_steps(trace: Trace) -> np.ndarray:
     return settled(np.unique(trace.of_kind("step")["step"]), trace.options)
 
 
-def step_parts(trace: Trace) -> tuple[list[str], np.ndarray]:
-    """Mean seconds per step, by part and rank: the names of the parts, and an array [parts, ranks].
+def step_parts(trace: Trace, steps: np.ndarray | None = None) -> tuple[list[str], np.ndarray]:
+    """Mean seconds per step, by part and rank: the names of the parts, and an array [parts, ranks]. The mean is over `steps`, or
+    over the settled steps of the trace.
 
     A part is a phase without the waits inside it. `wait` is the time that the rank waited for messages; `rest` is the
     time of the step outside all phases.
     """
-    steps = settled_steps(trace)
+    steps = settled_steps(trace) if steps is None else steps
     seconds: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(trace.world_size))
     for rank in range(trace.world_size):
         events = trace.of_kind("step", "phase", "wait", rank=rank)

@@ -123,14 +123,15 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
 
 
 def exposed_seconds(run: Run) -> float | None:
-    """The mean over ranks; None without traces of level comm or kernels."""
+    """The mean over ranks and the steps that the time of a step is a mean of; None without traces of level comm or kernels."""
     if not run.parts or any(part.level not in ("comm", "kernels") for part in run.parts):
         return None
     waited, counts = [], []
     for trace in run.parts:
-        parts, seconds = breakdown.step_parts(trace)
+        steps = np.intersect1d(trace.steps, run.settled_steps)
+        parts, seconds = breakdown.step_parts(trace, steps)
         waited.append(float(seconds[parts.index("wait")].mean()) if "wait" in parts else 0.0)
-        counts.append(len(breakdown.settled_steps(trace)))
+        counts.append(len(steps))
     return float(np.average(waited, weights=counts)) if sum(counts) else None
 
 

@@ -20,6 +20,7 @@ from needed import packages
 
 packages("h5py", "numpy", "matplotlib")
 
+import numpy as np
 
 import breakdown
 import figures
@@ -128,7 +129,8 @@ def origin(run: Run) -> list[Row]:
 def settled_text(run: Run) -> str:
     """Names the steps that means are taken over."""
     steps = run.settled_steps
-    return f"steps {span(steps)}" if len(run.starts) < 2 else f"steps {span(steps)} without the first of each part"
+    whole = len(run.starts) < 2 or bool((np.diff(steps) == 1).all())
+    return f"steps {span(steps)}" + ("" if whole else " without the first of each part")
 
 
 def build(run: Run, directory: Path) -> Page:

@@ -18,7 +18,7 @@ packages("numpy", "h5py")
 import numpy as np
 
 from clocks import aligned
-from run_options import settled
+from run_options import settled, warmup_of
 from shoal_trace import BadInput, Trace
 
 PART = r"(?:_from_\d+)?(?:_\d+)?"  # what the program appends to the name of a resumed part's trace
@@ -85,9 +85,10 @@ def _begun(trace: Trace) -> tuple:
 
 
 def settled_of(steps: np.ndarray, starts: list[int], options: dict[str, str]) -> np.ndarray:
-    """The settled steps of all parts of a run, whose first steps are `starts`. Parts of two steps or fewer are left out
-    if there are longer ones."""
+    """The settled steps of all parts of a run, whose first steps are `starts`. Parts that lie in the warm-up are left out if
+    others go beyond it, and parts of two steps or fewer if there are longer ones."""
     pieces = [piece for piece in np.split(steps, np.searchsorted(steps, sorted(starts))) if len(piece)]
+    pieces = [piece for piece in pieces if piece[-1] > warmup_of(options)] or pieces
     pieces = [piece for piece in pieces if len(piece) > 2] or pieces
     return np.concatenate([settled(piece, options) for piece in pieces]) if pieces else steps
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import make_run
 import numpy as np
@@ -16,9 +17,10 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "app"))
 from scripts import script  # isort: skip
 from breakdown import step_parts
-from costs import link_rate_of
+from costs import link_rate_of, measure
 from program import SMALL, Program, main
 from run_options import name_of, period_of, settled
+from run_parts import settled_of
 from shoal_run import Run
 from traffic import operations
 
@@ -59,6 +61,12 @@ class Names(unittest.TestCase):
                                          (6, SLOWMO, range(2, 7)), (2, {}, (1, 2)), (14, warm, range(9, 15)),
                                          (4, warm, range(2, 5))):  # fmt: skip
             self.assertEqual(settled(np.arange(1, steps + 1), options).tolist(), list(expected))
+
+    def test_a_part_in_the_warm_up_counts_only_if_no_part_goes_beyond_it(self):
+        warm = {"sync.kind": "localsgd", "sync.localsgd_frequency": "4", "sync.warmup_steps": "20"}
+        for steps, starts, expected in ((40, [1, 16], range(21, 41)), (40, [1, 16, 25], [*range(21, 25), *range(29, 41)]),
+                                        (22, [1, 21], (21, 22)), (18, [1, 11], [*range(3, 11), *range(15, 19)])):  # fmt: skip
+            self.assertEqual(settled_of(np.arange(1, steps + 1), starts, warm).tolist(), list(expected))
 
     def test_link_rates_of_paths(self):
         for path, expected in (("/a/link_0.05/stage3", 0.05), ("/link_1/b_link_0.5_seed_2", 0.5), ("/a/link_10", 10),
@@ -177,6 +185,18 @@ class Aggregation(unittest.TestCase):
         self.assertAlmostEqual(row["exposed_seconds"]["median"], make_run.WAIT_NS / 1e9)
         phases = sum(make_run.PHASES.values()) * 1e-6 + make_run.GAP_NS / 1e9
         self.assertAlmostEqual(row["step_seconds"]["median"], phases + 0.5e-3 * 1.5, msg="the mean over ranks 0 to 3")
+
+    def test_waiting_is_of_the_same_steps_as_the_time_of_a_step(self):
+        """The first part ends in the warm-up and waits longer."""
+        warm = {"sync.kind": "localsgd", "sync.localsgd_frequency": "2", "sync.warmup_steps": "8"}
+        run = self.run_of(
+            "warm", [1.0] * 6 + [0.5] * 6, **{key.replace(".", "__"): value for key, value in warm.items()}
+        )
+        with mock.patch.object(make_run, "WAIT_NS", make_run.WAIT_NS + 200_000):
+            make_run.write_trace(run / "trace.h5", warm, "comm", 6)
+        make_run.write_trace(run / "trace_from_6.h5", warm, "comm", 12, first=7, hour=4)
+        self.assertEqual(Run.read(run).settled_steps.tolist(), [9, 10, 11, 12])
+        self.assertAlmostEqual(measure(run, None).exposed_seconds, make_run.WAIT_NS / 1e9)
 
     def test_a_loss_that_was_nan_and_bad_input(self):
         run = self.run_of("nan", [1.0] * 3, [3, 2, float("nan")])
