@@ -34,7 +34,7 @@ import report_tables as tables
 import segments
 from page import Page, Row
 from run_parts import shape, span, title
-from shoal_run import Run
+from shoal_run import Run, last_step
 from shoal_trace import BadInput, Trace, run_main
 from styles import bytes_text, seconds_text
 
@@ -47,7 +47,7 @@ def verdict(run: Run) -> tuple[str, str]:
         if run.newest is not None and run.newest.complete:
             return "bad", "no summary.json: the run did not end well"
         return "bad", "no summary.json: the run is still going, or did not end well"
-    last = max((int(step) for step, _ in run.summary.get("losses", [])), default=None)
+    last = last_step(run.summary)
     made = max([int(steps[-1]) for steps in (run.series("step_s")[0], run.step_seconds[0]) if len(steps)], default=0)
     if last is not None and last < made:
         return (

@@ -225,6 +225,12 @@ class Run:
         return run
 
 
+def last_step(summary: dict) -> int | None:
+    """The step that the summary reaches to. A start that had no steps left made none: that of its checkpoint."""
+    resumed = summary.get("resumed_from") or {}
+    return max((int(step) for step, _ in summary.get("losses", [])), default=resumed.get("step"))
+
+
 def tokens_per_step(options: dict[str, str]) -> float:
     """NaN if the options do not tell."""
     try:

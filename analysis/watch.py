@@ -26,7 +26,7 @@ packages("h5py", "numpy")
 import numpy as np
 
 from printable import printable
-from shoal_run import pairs, read_lines
+from shoal_run import last_step, pairs, read_lines
 from shoal_trace import BadInput, run_main
 from styles_text import plain
 
@@ -50,9 +50,8 @@ def ended(directory: Path, last: int) -> str | None:
     A summary that ends before it is that of an earlier part."""
     try:
         summary = json.loads((directory / "summary.json").read_text())
-        verdict, losses = summary.get("verdict", {}), summary.get("losses", [])
-        covered = max((int(step) for step, _ in losses), default=0)
-        if covered < last or verdict.get("exit_code") == REQUEUE:
+        verdict = summary.get("verdict", {})
+        if (last_step(summary) or 0) < last or verdict.get("exit_code") == REQUEUE:
             return None
         return printable(str(verdict.get("text", "ended")))
     except (OSError, ValueError, AttributeError, TypeError):  # not there, or being written

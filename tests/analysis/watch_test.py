@@ -18,7 +18,9 @@ import numpy as np
 
 from scripts import script  # isort: skip
 
+import report
 import watch
+from shoal_run import Run
 
 
 class Watching(unittest.TestCase):
@@ -73,6 +75,18 @@ class Watching(unittest.TestCase):
         (path / "summary.json").write_text(json.dumps({**summary, "losses": summary["losses"][:8]}))
         self.assertIsNone(watch.ended(path, 12))
         self.assertEqual(watch.ended(path, 8), "OK")
+
+    def test_a_start_that_had_no_steps_left_ends_it_and_not_a_later_one(self):
+        path, _, summary = self.made()
+        verdict = {**summary["verdict"], "steps_made": 0, "text": "OK: no steps were left to do"}
+        idle = {**summary, "losses": [], "verdict": verdict, "resumed_from": {"file": "f", "run": "r", "step": 12}}
+        (path / "summary.json").write_text(json.dumps(idle))
+        self.assertEqual(watch.ended(path, 12), "OK: no steps were left to do")
+        self.assertIsNone(watch.ended(path, 13), "resumed again, with more steps")
+        run = Run.read(path)
+        self.assertEqual(report.verdict(run), ("well", "OK: no steps were left to do"))
+        run.metrics.append({**run.metrics[-1], "step": 13})
+        self.assertEqual(report.verdict(run)[0], "bad")
 
     def test_it_really_waits(self):
         path, _, _ = self.made()
