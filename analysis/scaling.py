@@ -29,9 +29,9 @@ from table import aligned
 HEAD = ("strategy", "scaling", "nodes", "ranks", "micro", "batch", "memory", "planned", "s/step", "predicted", "error %", "tokens/s",
         "efficiency", "predicted", "exposed s", "predicted", "node s/Mtoken", "predicted")  # fmt: skip
 NOTE = """\
-# memory: of a rank. s/step: median over steps, and over repeats. efficiency: tokens/s per rank, as a share of that on the fewest
-# ranks of the curve; above 1: super-linear. exposed: seconds of a step that a rank waits for messages, from the traces. node
-# s/Mtoken: seconds of a node for a million tokens. predicted: by the plan, with study.network."""
+# memory: of a rank. s/step: mean over settled steps, median over repeats. efficiency: tokens/s per rank, as a share of that on
+# the fewest ranks of the curve; above 1: super-linear. exposed: seconds of a step that a rank waits for messages, from the
+# traces. node s/Mtoken: seconds of a node for a million tokens. predicted: by the plan, with study.network."""
 
 
 def text_of(value: float | None, figures: int = 4) -> str:

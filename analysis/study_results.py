@@ -34,7 +34,7 @@ class Point:
     tokens: int
     repeats: int
     states: tuple[str, ...]  # of the repeats that are not done
-    step_s: tuple[float, ...]  # of each repeat: the median over its steps
+    step_s: tuple[float, ...]  # of each repeat: the mean over its settled steps
     memory: float | None  # of a rank
     exposed_s: float | None  # per step, from traces
     predicted: dict
@@ -138,7 +138,7 @@ def point_of(directory: Path, key: tuple, repeats: list[dict]) -> Point:
     _, _, ranks, nodes, batch = key
     done = [point for point in repeats if point["measured"] is not None]
     exposed = [seconds for point in done if (seconds := exposed_of(directory, point)) is not None]
-    steps = tuple(positive(point["measured"]["step_s"]["median"]) for point in done)
+    steps = tuple(positive(point["measured"]["step_s"]["mean"]) for point in done)
     return Point(
         nodes=nodes,
         ranks=ranks,

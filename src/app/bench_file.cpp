@@ -127,6 +127,9 @@ void write_bench_file(const std::filesystem::path& file, const comm::Topology& t
 }
 
 MachineModel read_bench_file(const std::filesystem::path& file, const std::string& option) {
+  std::error_code unknown;
+  const bool other = std::filesystem::exists(file, unknown) && !std::filesystem::is_regular_file(file, unknown);
+  require_input(!other, option, " ", file.string(), ": not a regular file; `shoal bench comm --output FILE` makes one");
   std::ifstream in(file);
   require_input(in.good(), option, " ", file.string(), ": cannot be read; `shoal bench comm --output FILE` makes one");
   try {

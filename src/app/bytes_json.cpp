@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bytes_json.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "output.hpp"
 
 namespace shoal::app {
 
@@ -14,6 +18,13 @@ nlohmann::ordered_json bytes_by_kind(const Ledger& ledger) {
 
 nlohmann::ordered_json json_number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+nlohmann::ordered_json seconds_json(const std::vector<double>& seconds) {
+  if (seconds.empty()) return {{"median", nullptr}, {"mean", nullptr}, {"min", nullptr}, {"max", nullptr}};
+  const double mean = std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+  return {{"median", median(seconds)}, {"mean", mean}, {"min", *least}, {"max", *most}};
 }
 
 }  // namespace shoal::app

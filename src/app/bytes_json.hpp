@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <vector>
 
 #include "shoal/base/memory.hpp"
 
@@ -13,5 +14,8 @@ nlohmann::ordered_json bytes_by_kind(const Ledger& ledger);
 
 /// The number; null if it is not finite, since JSON has no NaN.
 nlohmann::ordered_json json_number(double value);
+
+/// {"median", "mean", "min", "max"} of the values; nulls if there is none.
+nlohmann::ordered_json seconds_json(const std::vector<double>& seconds);
 
 }  // namespace shoal::app

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "bytes_json.hpp"
 #include "collective.hpp"
@@ -27,13 +26,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-Json step_seconds(const std::vector<double>& seconds) {
-  if (seconds.empty()) return {{"median", nullptr}, {"mean", nullptr}, {"min", nullptr}, {"max", nullptr}};
-  const double mean = std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
-  return {{"median", median(seconds)}, {"mean", mean}, {"min", *least}, {"max", *most}};
-}
 
 /// AdaScale's gains of the steps that were updates, and the number of small-batch steps in the end.
 Json adascale_summary(const History& history) {
@@ -152,7 +144,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"adascale", adascale_summary(history)},
       {"final_loss", history.steps.empty() ? Json(nullptr) : json_number(history.steps.last().loss)},
       {"tokens_per_s", seconds.empty() ? 0.0 : tokens / median(seconds)},
-      {"step_s", step_seconds(seconds)},
+      {"step_s", seconds_json(seconds)},
       {"peak_rss_bytes", rss},
       {"state_bytes", state_bytes},
       {"comm_bytes_per_step", traffic},

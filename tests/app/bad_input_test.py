@@ -90,6 +90,10 @@ class BadInput(Program):
     def test_a_missing_deck(self):
         self.refused("train", self.dir / "nowhere.cfg", contains=["nowhere.cfg"])
 
+    def test_a_network_that_is_no_file(self):
+        words = [f"--network {self.dir}: not a regular file", "`shoal bench comm --output FILE` makes one"]
+        self.refused("plan", self.deck(SMALL), "--network", self.dir, contains=words)
+
     def test_data_files(self):
         deck = self.deck(SMALL, model={"vocab_size": 0})
         files = {"missing.txt": None, "empty.txt": b"", "short.txt": b"too short"}

@@ -29,6 +29,19 @@ class StudyProgram(Program):
     def results(self):
         return json.loads((self.dir / "results" / "study.json").read_text())
 
+    def metrics(self, name):
+        """The lines of all steps of a point's run."""
+        return [json.loads(line) for line in (self.dir / "results" / name / "metrics.jsonl").read_text().splitlines()]
+
+    def set_seconds(self, name, seconds):
+        """Another time for each step of a point's run. The study reads them when it is started again."""
+        lines = [{**line, "step_s": time} for line, time in zip(self.metrics(name), seconds, strict=True)]
+        (self.dir / "results" / name / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def rows(self, said):
+        """The rows of the table, as lists of words behind the name of the strategy."""
+        return [line.split("  ", 1)[1].split() for line in said.splitlines() if line.startswith(" ")]
+
     def started(self, said):
         return [line.split()[2] for line in said.splitlines() if line.endswith(" ...")]
 
@@ -97,9 +110,11 @@ class Study(StudyProgram):
             summary = json.loads((self.dir / "results" / point["name"] / "summary.json").read_text())
             self.assertEqual(point["state"], "done")
             self.assertEqual(point["predicted"]["state_bytes"], point["measured"]["state_bytes"])
-            self.assertEqual(point["measured"]["step_s"], summary["step_s"])
+            mean = sum(line["step_s"] for line in self.metrics(point["name"])) / 2  # of two steps both count
+            self.assertAlmostEqual(point["measured"]["step_s"]["mean"], mean, places=12)
+            self.assertEqual(point["measured"]["final_loss"], summary["final_loss"])
             self.assertEqual(summary["world_size"], point["ranks"])
-            cost = point["nodes"] * summary["step_s"]["median"] / (point["global"] * SMALL["model"]["block_size"])
+            cost = point["nodes"] * mean / (point["global"] * SMALL["model"]["block_size"])
             self.assertAlmostEqual(point["measured"]["node_seconds_per_token"], cost, places=12)
         for point in results["points"][1:]:  # the plan leaves out a few numbers for losses and norm
             for operation in ("reduce_scatter", "all_gather"):
@@ -154,6 +169,54 @@ class Study(StudyProgram):
         self.study(deck, "--train.steps=4")
         self.assertIn("resumed from", (next((self.dir / "results" / "jobs").glob("*.log"))).read_text().lower())
         self.assertEqual(self.results()["points"][0]["state"], "done")
+
+    def test_a_run_that_was_killed_after_its_last_step_is_done(self):
+        """It left no summary, and the resumed run has no steps to do."""
+        deck = self.study_deck(nodes="1", scaling="strong")
+        self.study(deck, "--checkpoint.every=1")
+        (name,) = (point["name"] for point in self.results()["points"])
+        summary = self.dir / "results" / name / "summary.json"
+        before = self.results()["points"][0]["measured"]
+        summary.unlink()
+        (self.dir / "results" / "study.json").unlink()
+        self.assertEqual(self.started(self.study(deck, "--checkpoint.every=1")), [name])
+        self.assertEqual(json.loads(summary.read_text())["verdict"]["text"], "OK: no steps were left to do")
+        (point,) = self.results()["points"]
+        self.assertEqual((point["state"], point["problem"]), ("done", ""))
+        for measured in ("step_s", "tokens_per_s", "final_loss", "steps"):
+            self.assertEqual(point["measured"][measured], before[measured])
+        (summary.parent / "metrics.jsonl").unlink()
+        self.assertIn("metrics.jsonl has no steps", self.study(deck, "--checkpoint.every=1", code=1))
+
+    def test_synchronizations_count_in_the_time_of_a_step(self):
+        """Nodes that train locally synchronize in a few steps only, which a median leaves out."""
+        sync = "sync.slowmo_frequency=3 sync.localsgd_frequency=3 sync.warmup_steps=2"
+        deck = self.study_deck(nodes="2", strategies=f"slowmo {sync}", scaling="strong")
+        self.study(deck, "--train.steps=9")
+        (name,) = (point["name"] for point in self.results()["points"])
+        self.set_seconds(name, [100, 50, 70, 1, 4, 1, 1, 4, 1])  # warm-up; part of a period; two periods of 3 steps
+        said = self.study(deck, "--train.steps=9")
+        self.assertEqual(self.started(said), [])
+        (measured,) = (point["measured"] for point in self.results()["points"])
+        self.assertEqual(measured["step_s"], {"median": 1, "mean": 2, "min": 1, "max": 4})
+        self.assertEqual(measured["tokens_per_s"], 8 * SMALL["model"]["block_size"] / 2)
+        self.assertIn("2.0000", self.rows(said)[0])
+
+    def test_efficiency_is_relative_to_the_first_point_of_a_curve(self):
+        """Of two points with the fewest ranks it is the one on fewer nodes."""
+        deck = self.study_deck(nodes="1,2", ranks_per_node="2,1", strategies="stage 0", scaling="strong")
+        self.study(deck)
+        for point, seconds in zip(self.results()["points"], (1, 0.5), strict=True):
+            self.set_seconds(point["name"], [seconds] * 2)
+        rows = self.rows(self.study(deck))
+        self.assertEqual([row[-2] for row in rows], ["1.000", "2.000"])
+
+    def test_in_a_job_of_slurm(self):
+        """The points have other ranks than the job has tasks; their runs start no tasks of the job."""
+        deck = self.study_deck(nodes="1,2", scaling="strong")
+        done = self.shoal("study", deck, env={"SLURM_NTASKS": "4", "SLURM_JOB_ID": "7"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual([point["state"] for point in self.results()["points"]], ["done", "done"])
 
     def test_pipelines(self):
         """Pipelines of two stages, on two ranks and with two data-parallel ranks on four, beside ZeRO: the same losses."""
@@ -231,6 +294,7 @@ class Study(StudyProgram):
             (["--batch.global=0"], ["study.scaling = strong needs a batch.global"]),
             (["--study.time=60"], ["study.time = 60: not a wall time"]),
             (["--study.network=none.json"], ["none.json", "cannot be read"]),
+            (["--study.network=."], ["study.network = .: not a regular file; `shoal bench comm"]),
             (["--checkpoint.resume=latest"], ["checkpoint.resume: the study sets it"]),
             (["--study.nodez=1"], ["study.nodez: unknown option; did you mean --study.nodes?"]),
         ):  # fmt: skip

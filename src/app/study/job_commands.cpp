@@ -46,8 +46,9 @@ std::string local_script(const std::string& program, const std::string& deck, co
   return text("#!/usr/bin/env bash\n# Written by `shoal study`: trains one point of a study on this machine.\n",
               "set -euo pipefail\nout=", quoted(out), "\nagain=()\n", "if [[ -e $out/", run_record_name,
               " ]]; then again=(--checkpoint.resume=latest); fi\n", "export OMP_NUM_THREADS=", cores,
-              "\nexec \"${SHOAL_MPIEXEC:-mpiexec}\" -n ", ranks, " ", quoted(program), " train ", quoted(deck),
-              " --output.dir=\"$out\" \"${again[@]}\"\n");
+              "\n# SLURM_NTASKS counts the tasks of the job in which the study runs, not of this run. mpiexec may need it.",
+              "\nexec \"${SHOAL_MPIEXEC:-mpiexec}\" -n ", ranks, " env -u SLURM_NTASKS ", quoted(program), " train ",
+              quoted(deck), " --output.dir=\"$out\" \"${again[@]}\"\n");
 }
 
 fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }

@@ -53,21 +53,25 @@ OrderedJson changed_options(const StudyPoint& point, const std::map<std::string,
   return changed;
 }
 
-OrderedJson measured_json(const OrderedJson& summary, const StudyPoint& point) {
+OrderedJson measured_json(const OrderedJson& summary, const RunMetrics& metrics, const StudyPoint& point) {
+  if (metrics.steps.empty()) return nullptr;
+  const OrderedJson& losses = summary.at("losses");
+  const auto last_part = losses.empty() ? std::int64_t{0} : losses.front().at(0).get<std::int64_t>();
+  const OrderedJson step_s = seconds_json(settled_seconds(metrics.steps, last_part, point.options.sync));
+  const auto mean = step_s.at("mean").get<double>(), tokens = static_cast<double>(point.tokens());
   const OrderedJson& taken = summary.at("state_bytes").at("taken");
   std::uint64_t memory = 0;
   for (const auto& [kind, bytes] : taken.items()) memory += bytes.get<std::uint64_t>();
   const auto rss = summary.at("peak_rss_bytes").get<std::vector<std::uint64_t>>();
-  const double step_s = summary.at("step_s").at("median").get<double>();
-  return {{"step_s", summary.at("step_s")},
-          {"tokens_per_s", summary.at("tokens_per_s")},
-          {"node_seconds_per_token", point.grid.nodes * step_s / static_cast<double>(point.tokens())},
+  return {{"step_s", step_s},
+          {"tokens_per_s", tokens / mean},
+          {"node_seconds_per_token", point.grid.nodes * mean / tokens},
           {"memory_bytes", memory},
           {"state_bytes", taken},
           {"peak_rss_bytes", rss.empty() ? 0 : *std::max_element(rss.begin(), rss.end())},
           {"sent_bytes_per_step", summary.at("comm_bytes_per_step")},
-          {"final_loss", summary.at("final_loss")},
-          {"steps", summary.at("losses").size()}};
+          {"final_loss", metrics.final_loss},
+          {"steps", metrics.steps.size()}};
 }
 
 }  // namespace shoal::app

@@ -168,17 +168,24 @@ bool StudyResults::read_summary(std::size_t point) {
       if (!keeps) record.state = PointState::interrupted;
       return true;
     }
-    if (!verdict.at("ok").get<bool>() || !summary.at("step_s").at("median").is_number()) {
+    if (!verdict.at("ok").get<bool>()) {
       record.state = PointState::failed;
       record.problem = verdict.at("text").get<std::string>();
       return true;
     }
-    json_->measured[point] = measured_json(summary, points_[point]);
+    // The summary's run may have had nothing to do: the one before it was killed after its last step.
+    const fs::path metrics = directory(point) / metrics_name;
+    json_->measured[point] = measured_json(summary, read_metrics(metrics), points_[point]);
     const OrderedJson& m = json_->measured[point];
+    if (m.is_null()) {
+      record.state = PointState::failed;
+      record.problem = text(verdict.at("text").get<std::string>(), ", and ", metrics.string(), " has no steps");
+      return true;
+    }
     record.state = PointState::done;
     record.problem.clear();
     record.measured =
-        Measured{m.at("step_s").at("median"), m.at("tokens_per_s"), m.at("memory_bytes"), m.at("node_seconds_per_token")};
+        Measured{m.at("step_s").at("mean"), m.at("tokens_per_s"), m.at("memory_bytes"), m.at("node_seconds_per_token")};
     return true;
   } catch (const nlohmann::json::exception& error) {
     bad_input(file.string(), ": is damaged: ", error.what(), "; allowed: remove it, and this point is run again");

@@ -9,8 +9,9 @@
 //     predicted {memory_bytes, state_bytes {kind: n}, sent_bytes_per_step {operation: {intra, inter}},
 //       across_bytes_per_node, step_s, compute_s, communication_s, exposed_s (seconds null without study.network)},
 //     state (waiting, submitting, queued, running, interrupted, failed, done), job (of the batch system, or null), problem,
-//     measured (null until done) {step_s {median, mean, min, max}, tokens_per_s, node_seconds_per_token, memory_bytes,
-//       state_bytes {kind: n}, peak_rss_bytes, sent_bytes_per_step {...}, final_loss, steps}}]
+//     measured (null until done) {step_s {median, mean, min, max} (of the settled steps: settled.hpp), tokens_per_s,
+//       node_seconds_per_token (both of the mean), memory_bytes, state_bytes {kind: n}, peak_rss_bytes, sent_bytes_per_step
+//       {...} (of the last part), final_loss, steps}}]
 #pragma once
 
 #include <array>
@@ -49,7 +50,7 @@ constexpr const auto& table_of(PointState) { return point_state_names; }
 
 /// Figures of a finished run.
 struct Measured {
-  double step_s = 0, tokens_per_s = 0;  ///< medians over steps
+  double step_s = 0, tokens_per_s = 0;  ///< of the mean of the settled steps
   std::size_t memory_bytes = 0;         ///< taken by the largest rank
   /// What a node costs: nodes x seconds of a step / tokens of a step.
   double node_seconds_per_token = 0;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "../output.hpp"
 #include "../report.hpp"
@@ -63,13 +64,13 @@ std::vector<Row> rows_of(const StudyResults& results) {
   return rows;
 }
 
-/// Tokens/s per rank on the fewest ranks of the row's curve; 0 if that is not measured.
+/// Tokens/s per rank on the fewest ranks of the row's curve, and of these on the fewest nodes; 0 if that is not measured.
 double reference(const std::vector<Row>& rows, const Row& of) {
+  const auto size = [](const Row& row) { return std::pair(row.point->grid.ranks(), row.point->grid.nodes); };
   const Row* fewest = &of;
   for (const Row& row : rows) {
-    if (row.point->strategy == of.point->strategy && row.scaling == of.scaling &&
-        row.point->grid.ranks() < fewest->point->grid.ranks())
-      fewest = &row;
+    const bool same_curve = row.point->strategy == of.point->strategy && row.scaling == of.scaling;
+    if (same_curve && size(row) < size(*fewest)) fewest = &row;
   }
   return fewest->tokens_per_s.empty() ? 0 : median(fewest->tokens_per_s) / fewest->point->grid.ranks();
 }
@@ -87,9 +88,10 @@ void print_study(const StudyResults& results) {
   std::size_t width = 8;
   for (const Row& row : rows) width = std::max(width, row.point->strategy.size());
   std::printf(
-      "# Medians over steps and repeats. memory: of a rank, as planned and taken. efficiency: tokens/s per rank, as a share "
-      "of\n"
-      "# that on the fewest ranks. node s/Mtoken: seconds of a node per million tokens. (predicted): by the plan.\n"
+      "# step s: mean of a run's settled steps (without the first; whole periods where nodes train locally), median of "
+      "repeats.\n"
+      "# memory: of a rank, as planned and taken. efficiency: tokens/s per rank, as a share of that on the fewest ranks.\n"
+      "# node s/Mtoken: seconds of a node per million tokens. (predicted): by the plan.\n"
       "#%-*s  scaling  nodes x ranks  micro  batch  memory/rank    step s  (predicted)  tokens/s  efficiency  node "
       "s/Mtoken\n",
       static_cast<int>(width), "strategy");
