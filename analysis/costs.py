@@ -70,7 +70,8 @@ class Measured:
     tokens_per_s: float
     tokens: float  # trained on, at the end
     exposed_seconds: float | None  # per step, that a rank waited for messages
-    sent: tuple[float, float]  # bytes per step inside the node and between nodes, of the rank that sends most
+    # Bytes per step inside the node and between nodes, of the rank that sends most; None if the last start had no steps left.
+    sent: tuple[float | None, float | None]
     losses: tuple[np.ndarray, np.ndarray]
     val_losses: tuple[np.ndarray, np.ndarray]
     seconds: np.ndarray  # of training until the end of each step in `losses`
@@ -103,7 +104,7 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
     options = run.options
     cell = Cell(nodes_of(run), run.world_size, link_rate_of(path, link_gbit))
     step_seconds = run.mean_step_seconds
-    sent = run.summary.get("comm_bytes_per_step", {}).values()
+    sent = run.summary.get("comm_bytes_per_step")
     return Measured(
         path=run.path,
         cell=cell,
@@ -114,7 +115,7 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         tokens_per_s=run.throughput,
         tokens=float(run.tokens_of(np.arange(1, run.losses[0][-1] + 1)).sum()),
         exposed_seconds=exposed_seconds(run),
-        sent=(sum(each["intra"] for each in sent), sum(each["inter"] for each in sent)),
+        sent=tuple(None if sent is None else sum(each[place] for each in sent.values()) for place in ("intra", "inter")),
         losses=run.losses,
         val_losses=run.val_losses,
         seconds=np.interp(run.losses[0], steps, np.cumsum(seconds)),
@@ -210,6 +211,12 @@ class Row:
     @property
     def step_seconds(self) -> Spread:
         return self.over_runs(lambda run: run.step_seconds)
+
+    @property
+    def sent(self) -> tuple[float | None, ...]:
+        """Bytes per step inside the node and between nodes, the medians; None if a run does not tell."""
+        spreads = (self.over_runs(lambda run, place=place: run.sent[place]) for place in (0, 1))
+        return tuple(spread and spread.median for spread in spreads)
 
     @property
     def ratio(self) -> Spread | None:

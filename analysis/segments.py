@@ -2,7 +2,8 @@
 """The parts of a run that was ended and resumed, placed behind one another in time, and what the restarts cost.
 
 A restart costs the time from the last event of one part to the begin of the next part's first step (the queue of the batch
-system, start and reading of the checkpoint), and the steps that are made once more because no checkpoint had them.
+system, start and reading of the checkpoint), and the steps that are made once more because no checkpoint had them. A part
+without steps (it had none left, or failed at its start) costs nothing of its own: the restart goes on to the next first step.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Segment:
     end: float  # ... and its last event
     repeated: np.ndarray  # steps of it that a later part made once more
     repeated_seconds: float  # that these took here, each on its slowest rank
-    restart_seconds: float  # from the end of the part before to the first step; 0 in the first part
+    restart_seconds: float  # from the end of the last part with steps to the first step; 0 in the first part and without steps
 
     @property
     def lost_seconds(self) -> float:
@@ -56,16 +57,16 @@ def segments(begun: list[Trace]) -> list[Segment]:
         zero = trace.zero - begun[0].zero
         end = zero + trace.end_ns / 1e9
         first = zero + int(begins[0]) / 1e9 if len(begins) else end
-        restart = max(first - found[-1].end, 0.0) if found else 0.0
+        before = [part for part in found if len(part.trace.steps)] or found[:1]
+        restart = max(first - before[-1].end, 0.0) if before and len(begins) else 0.0
         found.append(Segment(trace, zero, first, end, numbers[again], float(slowest[again].sum()), restart))
     return found
 
 
 @dataclass
 class Lost:
-    """Seconds of the whole run, from the first part's time 0 to the last event."""
+    """Seconds of the whole run, from the first part's time 0 to the last event of a part with steps."""
 
-    restarts: int
     restart_seconds: float
     repeated_steps: int
     repeated_seconds: float
@@ -79,9 +80,8 @@ class Lost:
 
 def lost(found: list[Segment]) -> Lost:
     return Lost(
-        restarts=len(found) - 1,
         restart_seconds=sum(each.restart_seconds for each in found),
         repeated_steps=sum(len(each.repeated) for each in found),
         repeated_seconds=sum(each.repeated_seconds for each in found),
-        whole_seconds=max(each.end for each in found),
+        whole_seconds=max(each.end for each in ([part for part in found if len(part.trace.steps)] or found)),
     )

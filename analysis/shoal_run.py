@@ -206,7 +206,7 @@ class Run:
             raise BadInput(f"{path}: no such directory or trace")
         run = Run(path=path)
         if (path / "summary.json").is_file():
-            run.summary = read_json(path / "summary.json")
+            run.summary = with_steps_alone(read_json(path / "summary.json"))
         else:
             run.missing.append("summary.json")
         if (path / "metrics.jsonl").is_file():
@@ -229,6 +229,14 @@ def last_step(summary: dict) -> int | None:
     """The step that the summary reaches to. A start that had no steps left made none: that of its checkpoint."""
     resumed = summary.get("resumed_from") or {}
     return max((int(step) for step, _ in summary.get("losses", [])), default=resumed.get("step"))
+
+
+def with_steps_alone(summary: dict) -> dict:
+    """The summary without what a start measured that had no steps left: it is not what the run's steps took and sent."""
+    verdict = summary.get("verdict")
+    if not isinstance(verdict, dict) or verdict.get("steps_made") != 0:
+        return summary
+    return {key: value for key, value in summary.items() if key not in ("peak_rss_bytes", "comm_bytes_per_step")}
 
 
 def tokens_per_step(options: dict[str, str]) -> float:

@@ -67,7 +67,6 @@ def table_of(rows: list[Row], baseline: str | None, predicted: bool) -> list[str
         share = row.over_runs(
             lambda run: None if run.exposed_seconds is None else run.exposed_seconds / run.step_seconds
         )
-        inside, between = (row.over_runs(lambda run, i=i: run.sent[i]) for i in (0, 1))
         line = [
             row.strategy,
             str(len(row.runs)),
@@ -75,8 +74,7 @@ def table_of(rows: list[Row], baseline: str | None, predicted: bool) -> list[str
             spread_text(row.step_seconds),
             spread_text(exposed),
             "-" if share is None else spread_text(share, ".0f", 100) + " %",
-            bytes_text(inside.median),
-            bytes_text(between.median),
+            *("-" if sent is None else bytes_text(sent) for sent in row.sent),
             spread_text(row.over_runs(lambda run: run.tokens_per_s), ",.0f"),
         ]
         line += [spread_text(row.ratio, ".3f")] if baseline else []
@@ -114,9 +112,7 @@ def json_of(row: Row) -> dict:
         "exposed_seconds": spread(row.over_runs(lambda run: run.exposed_seconds)),
         "tokens_per_s": spread(row.over_runs(lambda run: run.tokens_per_s)),
         "ratio": spread(row.ratio),
-        "sent_bytes_per_step": {
-            name: row.over_runs(lambda run, i=i: run.sent[i]).median for i, name in enumerate(("intra", "inter"))
-        },
+        "sent_bytes_per_step": dict(zip(("intra", "inter"), row.sent, strict=True)),
         "loss": spread(row.over_runs(lambda run: run.loss)),
         "val_loss": spread(row.over_runs(lambda run: run.val_loss)),
         "loss_difference_percent": spread(row.loss_difference, 100),
