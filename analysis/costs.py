@@ -115,7 +115,9 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         tokens_per_s=run.throughput,
         tokens=float(run.tokens_of(np.arange(1, run.losses[0][-1] + 1)).sum()),
         exposed_seconds=exposed_seconds(run),
-        sent=tuple(None if sent is None else sum(each[place] for each in sent.values()) for place in ("intra", "inter")),
+        sent=tuple(
+            None if sent is None else sum(each[place] for each in sent.values()) for place in ("intra", "inter")
+        ),
         losses=run.losses,
         val_losses=run.val_losses,
         seconds=np.interp(run.losses[0], steps, np.cumsum(seconds)),

@@ -27,7 +27,9 @@ class Segment:
     end: float  # ... and its last event
     repeated: np.ndarray  # steps of it that a later part made once more
     repeated_seconds: float  # that these took here, each on its slowest rank
-    restart_seconds: float  # from the end of the last part with steps to the first step; 0 in the first part and without steps
+    restart_seconds: (
+        float  # from the end of the last part with steps to the first step; 0 in the first part and without steps
+    )
 
     @property
     def lost_seconds(self) -> float:

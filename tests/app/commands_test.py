@@ -144,7 +144,10 @@ class Commands(Program):
             self.assertNotRegex(words, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
         self.assertIn("\\x1b]0;evil\\x07\\u{202e}\\xff.txt", said[1])
         self.assertIn("\\x1b]0;evil\\x07\\u{202e}\\xff.txt: not an HDF5 file", said[-1])
-        for command, words in ("eval", "not a regular file"), ("info", "not an HDF5 file"):  # a run's directory for a file
+        for command, words in (
+            ("eval", "not a regular file"),
+            ("info", "not an HDF5 file"),
+        ):  # a run's directory for a file
             self.refused(command, out, contains=[str(out), words])
         # A directory of such a name, whose path is kept in run.json.
         named = f"--output.dir={self.dir / evil}"
