@@ -88,8 +88,7 @@ void print_study(const StudyResults& results) {
   std::size_t width = 8;
   for (const Row& row : rows) width = std::max(width, row.point->strategy.size());
   std::printf(
-      "# step s: mean of a run's settled steps (without the first; whole periods where nodes train locally), median of "
-      "repeats.\n"
+      "# step s: mean of settled steps (without the first; whole periods where nodes train locally), median over repeats.\n"
       "# memory: of a rank, as planned and taken. efficiency: tokens/s per rank, as a share of that on the fewest ranks.\n"
       "# node s/Mtoken: seconds of a node per million tokens. (predicted): by the plan.\n"
       "#%-*s  scaling  nodes x ranks  micro  batch  memory/rank    step s  (predicted)  tokens/s  efficiency  node "
