@@ -70,7 +70,7 @@ OrderedJson measured_json(const OrderedJson& summary, const RunMetrics& metrics,
           {"state_bytes", taken},
           {"peak_rss_bytes", rss.empty() ? 0 : *std::max_element(rss.begin(), rss.end())},
           {"sent_bytes_per_step", summary.at("comm_bytes_per_step")},
-          {"final_loss", metrics.final_loss},
+          {"final_loss", metrics.final_loss ? OrderedJson(*metrics.final_loss) : OrderedJson(nullptr)},
           {"steps", metrics.steps.size()}};
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "../metrics.hpp"
@@ -51,7 +52,8 @@ RunMetrics read_metrics(const std::filesystem::path& metrics) {
     const bool timed = json.contains("step_s") && json.at("step_s").is_number() && json.contains("loss");
     require_input(timed, metrics.string(), ": step ", step, " has no loss or no step_s");
     read.steps.push_back({step, json.at("step_s").get<double>()});
-    read.final_loss = json.at("loss");
+    const auto& loss = json.at("loss");
+    read.final_loss = loss.is_number() ? std::optional(loss.get<double>()) : std::nullopt;
   });
   return read;
 }

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "shoal/sync/options.hpp"
@@ -20,7 +20,7 @@ struct StepTime {
 /// What metrics.jsonl has: the steps of all parts of a run, also of those that wrote no summary.
 struct RunMetrics {
   std::vector<StepTime> steps;
-  nlohmann::ordered_json final_loss;  ///< null: there is no step, or the loss was not finite
+  std::optional<double> final_loss;  ///< none: there is no step, or the loss was not finite
 };
 /// bad_input() names the first line that is not a run's (FILE:LINE).
 RunMetrics read_metrics(const std::filesystem::path& metrics);
