@@ -198,6 +198,20 @@ class Aggregation(unittest.TestCase):
         self.assertEqual(Run.read(run).settled_steps.tolist(), [9, 10, 11, 12])
         self.assertAlmostEqual(measure(run, None).exposed_seconds, make_run.WAIT_NS / 1e9)
 
+    def test_bytes_and_memory_are_not_those_of_a_start_that_had_no_steps_left(self):
+        run, whole = self.run_of("run", [1.0] * 3), self.run_of("whole", [1.0] * 3, zero__stage=1)
+        summary = json.loads((run / "summary.json").read_text())
+        summary["verdict"]["steps_made"] = 0
+        (run / "summary.json").write_text(json.dumps({**summary, "losses": [], "comm_bytes_per_step": {}}))
+        text, rows = self.result(run, whole)
+        self.assertEqual(rows["stage 3", 2, None]["sent_bytes_per_step"], {"intra": None, "inter": None})
+        self.assertEqual(rows["stage 1", 2, None]["sent_bytes_per_step"], {"intra": 2**21, "inter": 2**21})
+        self.assertRegex(text, r"\nstage 3 +1 +3 +1 +- +- +- +- +1,024 ")
+        done = script("compare.py", run, whole, "-o", self.directory / "compare.png")
+        self.assertRegex(done.stdout, r"\nrun +4 .* 1\.000 +- +- ")
+        self.assertRegex(done.stdout, r"\nwhole +4 .* 1\.000 +203 MiB +4 MiB ")
+        self.assertNotIn("peak memory", script("report.py", run).stdout)
+
     def test_a_loss_that_was_nan_and_bad_input(self):
         run = self.run_of("nan", [1.0] * 3, [3, 2, float("nan")])
         _, rows = self.result(run)

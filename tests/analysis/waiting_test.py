@@ -189,6 +189,21 @@ class Runs(unittest.TestCase):
         self.assertEqual(whole.repeated_steps, 2)
         self.assertAlmostEqual(whole.whole_seconds, 60 + second.trace.end_ns / 1e9)
 
+    def test_a_start_without_steps_costs_nothing_of_its_own(self):
+        """It comes 30 s after the first part. A part with steps follows it, and then none."""
+        path = self.resumed()
+        with_it = segments.lost(segments.segments(Run.read(path).begun))
+        zero = 1_800_000_000 * 1_000 * MS
+        make_run.write_trace(path / "trace_from_8_2.h5", {}, "steps", 8, 9, 3, zero=zero + 30_000 * MS)
+        found = segments.segments(Run.read(path).begun)
+        self.assertEqual([part.trace.steps.tolist() for part in found], [[*range(1, 11)], [], [*range(9, 13)]])
+        self.assertEqual(segments.lost(found), with_it, "one restart, from the end of the first part")
+        self.assertEqual(found[1].restart_seconds, 0)
+        (path / "trace_from_8.h5").unlink()
+        found = segments.segments(Run.read(path).begun)
+        whole = segments.lost(found)
+        self.assertEqual((whole.share, whole.whole_seconds), (0, found[0].end), "the run had ended")
+
     def test_report_and_perfetto_have_all_parts(self):
         path = self.resumed()
         done = script("report.py", path)
