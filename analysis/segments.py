@@ -3,7 +3,7 @@
 
 A restart costs the time from the last event of one part to the begin of the next part's first step (the queue of the batch
 system, start and reading of the checkpoint), and the steps that are made once more because no checkpoint had them. A part
-without steps (it had none left, or failed at its start) costs nothing of its own: the restart goes on to the next first step.
+without steps (it had none left, or failed at its start) belongs to the restart, which lasts until the next part that has some.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ class Segment:
     end: float  # ... and its last event
     repeated: np.ndarray  # steps of it that a later part made once more
     repeated_seconds: float  # that these took here, each on its slowest rank
-    restart_seconds: (
-        float  # from the end of the last part with steps to the first step; 0 in the first part and without steps
-    )
+    # From the end of the last part that has steps to the first step; 0 in the first part, and in one without steps.
+    restart_seconds: float
 
     @property
     def lost_seconds(self) -> float:
@@ -46,6 +45,10 @@ def step_spans(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return numbers, begins, ends
 
 
+def with_steps(found: list[Segment]) -> list[Segment]:
+    return [each for each in found if len(each.trace.steps)]
+
+
 def segments(begun: list[Trace]) -> list[Segment]:
     """`begun`: all traces of the run in the order of their start."""
     found: list[Segment] = []
@@ -59,7 +62,7 @@ def segments(begun: list[Trace]) -> list[Segment]:
         zero = trace.zero - begun[0].zero
         end = zero + trace.end_ns / 1e9
         first = zero + int(begins[0]) / 1e9 if len(begins) else end
-        before = [part for part in found if len(part.trace.steps)] or found[:1]
+        before = with_steps(found) or found[:1]
         restart = max(first - before[-1].end, 0.0) if before and len(begins) else 0.0
         found.append(Segment(trace, zero, first, end, numbers[again], float(slowest[again].sum()), restart))
     return found
@@ -85,5 +88,5 @@ def lost(found: list[Segment]) -> Lost:
         restart_seconds=sum(each.restart_seconds for each in found),
         repeated_steps=sum(len(each.repeated) for each in found),
         repeated_seconds=sum(each.repeated_seconds for each in found),
-        whole_seconds=max(each.end for each in ([part for part in found if len(part.trace.steps)] or found)),
+        whole_seconds=max(each.end for each in with_steps(found) or found),
     )

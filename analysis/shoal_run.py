@@ -206,7 +206,7 @@ class Run:
             raise BadInput(f"{path}: no such directory or trace")
         run = Run(path=path)
         if (path / "summary.json").is_file():
-            run.summary = with_steps_alone(read_json(path / "summary.json"))
+            run.summary = figures_of_steps(read_json(path / "summary.json"))
         else:
             run.missing.append("summary.json")
         if (path / "metrics.jsonl").is_file():
@@ -226,13 +226,13 @@ class Run:
 
 
 def last_step(summary: dict) -> int | None:
-    """The step that the summary reaches to. A start that had no steps left made none: that of its checkpoint."""
+    """The last step that the summary knows of. If no steps were left to do, it is the step of the checkpoint."""
     resumed = summary.get("resumed_from") or {}
     return max((int(step) for step, _ in summary.get("losses", [])), default=resumed.get("step"))
 
 
-def with_steps_alone(summary: dict) -> dict:
-    """The summary without what a start measured that had no steps left: it is not what the run's steps took and sent."""
+def figures_of_steps(summary: dict) -> dict:
+    """Returns the summary without memory and bytes if it is of a start that had no steps left: they are not those of the steps."""
     verdict = summary.get("verdict")
     if not isinstance(verdict, dict) or verdict.get("steps_made") != 0:
         return summary

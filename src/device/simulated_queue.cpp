@@ -223,7 +223,7 @@ void start() { all(); }
 OnQueue::OnQueue(Queue queue) : before_(all().current()) { all().current() = queue; }
 OnQueue::~OnQueue() { all().current() = before_; }
 
-/// A name of the queue, which nobody takes for an address.
+/// A handle: the queue's number plus one, so that it is not null. Nothing lies at this address.
 void* stream() {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(all().current()) + 1);  // NOLINT(performance-no-int-to-ptr)
 }

@@ -9,6 +9,7 @@
 #include "files.hpp"
 #include "hash.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/io/token_file.hpp"
 
 namespace shoal::io {
 
@@ -22,7 +23,6 @@ static_assert(sizeof(Footer) == 40 && sizeof(Extent) == 16);
 
 constexpr std::array<char, 16> magic = {'s', 'h', 'o', 'a', 'l', ' ', 's', 'e', 'a', 'l', ' ', '1', '\n', 0, 0, 0};
 constexpr std::size_t magic_without_version = 11;
-constexpr std::array<unsigned char, 8> hdf5_signature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 std::uint64_t hash_seal(Span<const Extent> table, const Footer& footer) {
   Hash hash;
@@ -102,16 +102,9 @@ std::vector<Extent> check_seal(const std::filesystem::path& path) {
   const std::filesystem::file_status status = std::filesystem::status(path);
   require_input(std::filesystem::exists(status), name, ": no such checkpoint");
   require_input(std::filesystem::is_regular_file(status), name, ": not a regular file; allowed: the path of a checkpoint");
-  const std::uint64_t size = [&] {
-    const File file(path, File::Mode::read);
-    std::array<unsigned char, 8> signature{};
-    const std::uint64_t bytes = file.size();
-    if (bytes >= signature.size()) file.read(0, std::as_writable_bytes(Span<unsigned char>(signature)));
-    require_input(signature == hdf5_signature, name, ": not a checkpoint: it does not begin with HDF5's signature");
-    return bytes;
-  }();
+  require_input(is_hdf5(path), name, ": not a checkpoint: it does not begin with HDF5's signature");
   std::optional<std::vector<Extent>> raw = find_seal(path);
-  require_input(raw.has_value(), name, ": there is no seal at its end (byte ", size,
+  require_input(raw.has_value(), name, ": there is no seal at its end (byte ", std::filesystem::file_size(path),
                 "): the file is incomplete, was changed by another program, or is not a checkpoint");
   return std::move(*raw);
 }

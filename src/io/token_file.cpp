@@ -103,7 +103,7 @@ bool is_hdf5(const std::filesystem::path& file) {
   constexpr std::array<char, 8> signature{'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n'};
   const File opened(file, File::Mode::read);
   const std::uint64_t size = opened.size();
-  // The format lets a block of the user's stand in front, of 512 bytes times a power of two.
+  // The format allows a user block in front of the signature, of 512 bytes times a power of two.
   for (std::uint64_t at = 0; at + signature.size() <= size; at = std::max<std::uint64_t>(2 * at, 512)) {
     std::array<char, signature.size()> found{};
     opened.read(at, std::as_writable_bytes(Span<char>(found)));

@@ -40,9 +40,10 @@ TEST(SettledSteps, AreWholePeriodsAfterTheWarmUpWhereNodesTrainLocally) {
   EXPECT_THAT(settled(4, {.kind = diloco, .slowmo_frequency = 4}), ElementsAre(2, 3, 4)) << "there is no whole period";
   EXPECT_THAT(settled(4, {.kind = diloco, .slowmo_frequency = 4, .warmup_steps = 9}), ElementsAre(2, 3, 4));
   EXPECT_THAT(settled(9, {.kind = localsgd, .localsgd_frequency = 2, .warmup_steps = 5}, 5), ElementsAre(6, 7, 8, 9))
-      << "the first part lies in the warm-up";
+      << "the first part lies in the warm-up, so it does not count";
   EXPECT_THAT(settled(4, {.kind = sgp, .warmup_steps = 2}), ElementsAre(3, 4));
-  EXPECT_THAT(settled(4, {.kind = every_step, .warmup_steps = 2}), ElementsAre(2, 3, 4)) << "has no effect";
+  EXPECT_THAT(settled(4, {.kind = every_step, .warmup_steps = 2}), ElementsAre(2, 3, 4))
+      << "without local training there is no warm-up";
 }
 
 }  // namespace

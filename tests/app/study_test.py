@@ -171,7 +171,7 @@ class Study(StudyProgram):
         self.assertEqual(self.results()["points"][0]["state"], "done")
 
     def test_a_run_that_was_killed_after_its_last_step_is_done(self):
-        """It left no summary, and the resumed run has no steps to do."""
+        """It was killed before it wrote its summary. The study resumes it, and finds no steps left to do."""
         deck = self.study_deck(nodes="1", scaling="strong")
         self.study(deck, "--checkpoint.every=1")
         (name,) = (point["name"] for point in self.results()["points"])

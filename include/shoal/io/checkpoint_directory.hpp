@@ -49,10 +49,10 @@ class CheckpointDirectory {
   /// To be called when this process wrote the file. It replaces what had this name before.
   void wrote(const std::filesystem::path& file, const CheckpointOrigin& checkpoint);
 
-  /// Deletes to_delete(), or none if keep is 0, and, when it is first called, temporary files that an earlier run left. On
-  /// return their names no longer exist; their disk space becomes free a little later. If there are no more checkpoints than
-  /// to keep, and all were read, it asks nothing of the file system. Returns lines for the log: one for each damaged
-  /// checkpoint of the lineage, the first time that it is found.
+  /// Deletes the checkpoints that to_delete() names (none if keep is 0). The first call also deletes temporary files that an
+  /// earlier run left. On return their names no longer exist; their disk space becomes free a little later. If there are no
+  /// more checkpoints than to keep, and all were read, it asks nothing of the file system. Returns a line for the log for
+  /// each damaged checkpoint of the lineage that this call is the first to find.
   std::vector<std::string> prune(const Lineage& lineage, int keep);
   /// Waits until the disk space of the files that prune() deleted is free.
   void wait_for_space() { removal_.wait(); }

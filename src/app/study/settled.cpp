@@ -16,7 +16,7 @@ namespace {
 
 using Steps = std::vector<StepTime>;
 
-/// Steps after which the pattern of synchronizations repeats.
+/// Number of steps after which the pattern of synchronizations repeats; 1 if every step is the same.
 std::size_t period_of(const sync::SyncOptions& options) {
   const sync::SyncTraits does = row_of(options.kind).does;
   if (does.outer) return options.slowmo_frequency;
@@ -37,7 +37,7 @@ Steps settled_of(const Steps& part, const sync::SyncOptions& options) {
   return {begin + static_cast<std::ptrdiff_t>(left >= period ? left % period : 0), part.end()};
 }
 
-/// Leaves out the parts for which this is false, if it is true for another.
+/// Removes the parts that do not meet the condition, unless no part meets it.
 template <typename Condition>
 void prefer(std::vector<Steps>& parts, const Condition& condition) {
   if (std::any_of(parts.begin(), parts.end(), condition)) std::erase_if(parts, std::not_fn(condition));

@@ -25,11 +25,11 @@ struct RunMetrics {
 /// bad_input() names the first line that is not a run's (FILE:LINE).
 RunMetrics read_metrics(const std::filesystem::path& metrics);
 
-/// Seconds of the settled steps. The first step of a part is left out, since it touches its memory for the first time. Where
-/// nodes train locally, the warm-up is left out too, and the last whole periods of the part count, if there is one: so that
-/// the share of steps that synchronize is that of a long run. Parts that lie in the warm-up are left out beside one that
-/// goes beyond it, and parts of two steps or fewer beside longer ones. `last_part`: the first step of the last part; 0 if it
-/// is not known.
+/// Returns the seconds of the settled steps. A part's first step is not settled, because memory is touched for the first
+/// time there. If nodes train locally, neither are the steps of the warm-up, and of the rest of the part only the last whole
+/// periods are taken, if there is at least one. So the share of steps that synchronize is that of a long run. A part that
+/// lies in the warm-up counts only if no other part goes beyond it, and a part of one or two steps only if there is no
+/// longer one. `last_part`: the first step of the last part; 0 if it is not known.
 std::vector<double> settled_seconds(const std::vector<StepTime>& steps, std::int64_t last_part,
                                     const sync::SyncOptions& options);
 
