@@ -36,13 +36,13 @@ constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
 std::size_t slot_bytes(std::size_t bytes) { return std::min(round_up(bytes, cache_line), largest_message_bytes); }
 
-/// Receive memory for an operation on `bytes` bytes. A rank receives half of them in one exchange, or, in the direct
-/// exchange, at least one cache line from each peer. Grows with `bytes`, so that memory planned for the largest operation
-/// serves all smaller ones.
+/// Receive memory for an operation on `bytes` bytes. A rank receives half of them in one exchange, or, in a direct exchange,
+/// at least one cache line from each peer: in a queued group all others may be peers. Grows with `bytes`, so that memory
+/// planned for the largest operation serves all smaller ones.
 std::size_t receive_bytes(int ranks, std::size_t bytes) {
   const std::size_t half = bytes / 2 / largest_message_bytes + 1;
   const std::size_t slots = std::clamp(half, fewest_slots_to_receive, most_slots_to_receive);
-  return std::max(slots * slot_bytes(bytes), static_cast<std::size_t>(TreePosition(0, ranks).direct_ranks) * cache_line);
+  return std::max(slots * slot_bytes(bytes), static_cast<std::size_t>(ranks) * cache_line);
 }
 
 /// The spans of all blocks whose index agrees with `rank` in the lowest `bits` bits.

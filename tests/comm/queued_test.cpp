@@ -25,14 +25,15 @@ std::vector<int> places() {
   return counts;
 }
 
-/// Some with one rank's block alone, and with empty ones.
+/// Some with one rank's block alone, and with empty ones; the last one is a single element.
 std::vector<Lengths> cases() {
   const auto ranks = static_cast<std::size_t>(group_of_all().size());
-  std::vector<Lengths> all(3, Lengths(ranks));
+  std::vector<Lengths> all(4, Lengths(ranks));
   for (std::size_t b = 0; b < ranks; ++b) {
     all[0][b] = {1000};
     all[1][b] = {b, 7, 3 * b + 1};
     all[2][b] = b + 1 == ranks ? std::vector<std::size_t>{333, 1, 64} : std::vector<std::size_t>{0};
+    all[3][b] = {b == 0 ? std::size_t{1} : 0};
   }
   return all;
 }
