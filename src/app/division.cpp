@@ -2,6 +2,8 @@
 #include "division.hpp"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
@@ -16,6 +18,11 @@ Division divide(const config::Options& options, int ranks, int on_node) {
   if (!sync::trains_locally(options.sync)) return division;
   division.sync_group_size = options.sync.nprocs_per_node > 0 ? options.sync.nprocs_per_node : division.on_node;
   return division;
+}
+
+int ranks_on_host(const comm::World& world) {
+  const std::vector<std::string>& hosts = world.topology().hosts;
+  return static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(world.rank())]));
 }
 
 bool depends_on_nodes(const config::Options& options) {

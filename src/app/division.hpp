@@ -19,6 +19,9 @@ struct Division {
 /// ranks: those that were started. on_node: ranks on a node of the machine; comm.ranks_per_node takes precedence.
 Division divide(const config::Options& options, int ranks, int on_node);
 
+/// Number of ranks on this rank's host. They share its memory, also if comm.ranks_per_node makes several nodes of it.
+int ranks_on_host(const comm::World& world);
+
 /// True if a rank's memory and the results depend on which ranks share a node.
 bool depends_on_nodes(const config::Options& options);
 /// What a plan says if it does, and the nodes are not known.

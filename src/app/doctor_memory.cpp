@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "division.hpp"
 #include "doctor.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/plan/notation.hpp"
@@ -105,9 +106,7 @@ double least_of(comm::World& world, double mine) {
 
 Finding check_memory(Patient& patient) {
   comm::World& world = patient.world;
-  const std::vector<std::string>& hosts = world.topology().hosts;
-  const auto ranks_here =
-      static_cast<double>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(world.all().rank())]));
+  const int ranks_here = ranks_on_host(world);
   const double total = meminfo("MemTotal"), available = meminfo("MemAvailable"), in_groups = free_in_control_groups(),
                address = std::min(soft_limit(RLIMIT_AS), soft_limit(RLIMIT_DATA)), pinned = soft_limit(RLIMIT_MEMLOCK);
   const double for_rank = std::min({available / ranks_here, in_groups / ranks_here, address});

@@ -47,8 +47,8 @@ void require_features(const config::TrainOptions& train) {
 }
 
 /// On GPUs only staging memory is the host's; require_room() checks the rest, when the GPU is known.
-void require_host_memory(const plan::MemoryPlan& plan, int ranks_on_node) {
-  const std::size_t share = plan::available_bytes(0, ranks_on_node), staging = plan.bytes[Kind::staging];
+void require_host_memory(const plan::MemoryPlan& plan, int on_host) {
+  const std::size_t share = plan::available_bytes(0, on_host), staging = plan.bytes[Kind::staging];
   require_input(staging <= share, "the run needs ", plan::bytes_text(staging),
                 " of the host's memory per rank (staging), and a rank ", "may take ", plan::bytes_text(share),
                 ": the node's memory divided by its ranks");
@@ -87,12 +87,12 @@ void require_countable(const config::Options& options, int ranks) {
                 " bytes; allowed: up to ", static_cast<int>(1e-6 * most));
 }
 
-/// Bytes that a rank may take, where they are known: not on GPUs without memory.limit. All stages must cut the model in the
-/// same way, so with pipelines it is the least of all ranks, whose nodes may differ.
-std::optional<std::size_t> limit_of(comm::World& world, const config::Options& options, int ranks_on_node) {
+/// Bytes that a rank may take, where they are known: not on GPUs without memory.limit. The least of all ranks, whose nodes
+/// may differ: all stages must cut the model in the same way, and all ranks must refuse it together.
+std::optional<std::size_t> limit_of(comm::World& world, const config::Options& options, int on_host) {
   if (device::kind() == device::DeviceKind::cuda && options.memory_limit_gib == 0) return std::nullopt;
-  std::uint64_t limit = plan::available_bytes(options.memory_limit_gib, ranks_on_node);
-  if (options.pipeline.size > 1) world.all().all_reduce(Span<std::uint64_t>(&limit, 1), comm::Reduce::min).wait();
+  std::uint64_t limit = plan::available_bytes(options.memory_limit_gib, on_host);
+  world.all().all_reduce(Span<std::uint64_t>(&limit, 1), comm::Reduce::min).wait();
   return static_cast<std::size_t>(limit);
 }
 
@@ -150,22 +150,22 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   setup.threads = choose_threads(world, options.train.threads);
   kernels::set_threads(setup.threads);  // workspaces are planned for this number
   const bool as_started = ranks == world.size(), training = purpose == Purpose::train;
-  const int on_node = as_started ? world.node().size() : 1;
-  setup.division = divide(options, ranks, as_started ? on_node : ranks);
+  const int on_host = as_started ? ranks_on_host(world) : 1;
+  setup.division = divide(options, ranks, as_started ? world.node().size() : ranks);
   const int data_ranks = setup.division.ranks;
   const int rank = as_started ? setup.division.axes.position(world.rank(), ranks).data : 0;
   if (!training) setup.division.sync_group_size = data_ranks;
   if (training && as_started) check_nodes(options, world, setup.division);
   const int sync_group_size = setup.division.sync_group_size;
   if (training) require_countable(setup.options, sync_group_size);
-  const std::optional<std::size_t> limit = limit_of(world, options, on_node);
+  const std::optional<std::size_t> limit = limit_of(world, options, on_host);
   setup.all_stages = std::make_shared<PlannedStages>(plan_stages(setup.options, setup.division, purpose, limit));
   setup.stages = setup.all_stages->stages;
   setup.stages.shape.stage = as_started ? setup.division.axes.position(world.rank(), ranks).pipeline : 0;
   setup.engine = with_parts(setup.all_stages->engine, setup.stages);
   setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size,
                             extra_allocations(setup.options, setup.division, setup.stages, purpose, rank));
-  if (!limit) require_host_memory(setup.plan, on_node);
+  if (!limit) require_host_memory(setup.plan, on_host);
   // Every stage must fit.
   const std::string problem =
       limit ? memory_problem(*setup.all_stages, setup.options, setup.division, purpose, *limit) : std::string();

@@ -2,6 +2,7 @@
 """shoal plan: its figures are those of runs, to the byte; its table can be parsed; bad input gives one line."""
 
 import json
+import os
 import re
 
 from networks import NETWORK
@@ -248,6 +249,20 @@ class Plan(Planning):
                 "the cheapest way to make it fit: activation.checkpoint_interval = ",
             ],
         )
+
+    def test_ranks_of_one_machine_share_its_memory(self):
+        """Also if it pretends to be several nodes."""
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        width, states = 64, 29  # bytes of a parameter, its gradient, its moments and partial sums in fp32
+        vocabulary = int(0.75 * memory / states / width)
+        text = self.dir / "text.txt"
+        text.write_text("a few words to learn\n" * 20)
+        data = {"source": text, "tokenizer": "bytes"}
+        deck = self.deck(SMALL, model={"n_embd": width, "vocab_size": vocabulary}, data=data)
+        alone = self.shoal("train", deck, "--dry-run")
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        for nodes in ((), ("--comm.ranks_per_node=1",)):
+            self.refused("train", deck, "--dry-run", *nodes, ranks=2, contains=("GiB per rank, and a rank may take",))
 
     def test_powers_of_two_up_to_a_thousand_ranks(self):
         plan = self.plan(self.deck(SMALL), "--ranks", "1,2,4,...,1024", "--memory", "24GiB")[1]
