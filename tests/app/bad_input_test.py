@@ -250,11 +250,13 @@ class BadInput(Program):
         disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1400k", "tmpfs", disk], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
-        deck = self.deck(SMALL, train={"steps": 60})
-        summary = self.train(
-            deck, f"--trace.file={disk / 'trace.h5'}", "--trace.level=kernels", "--trace.interval=1", ranks=2
-        )
-        self.assertEqual(len(summary["losses"]), 60)
+        deck = self.deck(SMALL, train={"steps": 400})
+        options = (f"--trace.file={disk / 'trace.h5'}", "--trace.level=kernels", "--trace.interval=1")
+        done = self.shoal("train", deck, *options, f"--output.dir={self.dir / 'out'}", ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"shoal: trace: .*the disk has .*the run continues")
+        summary = json.loads((self.dir / "out/summary.json").read_text())
+        self.assertEqual(len(summary["losses"]), 400)
 
     def test_a_killed_rank_ends_the_others(self):
         # Hydra often kills the surviving ranks itself within milliseconds, even with this option; then only its own

@@ -118,6 +118,21 @@ class Commands(Program):
                           "--checkpoint.resume=latest", f"--output.dir={self.dir / 'sized'}")  # fmt: skip
         self.assertIn("# warning: the vocabulary of the data is not that of the checkpoint", resumed)
 
+    def test_an_evaluation_is_the_mean_of_all_samples(self):
+        """Also if the last batch is not full, and if ranks have no batch left."""
+        text = self.dir / "text.txt"
+        text.write_text("".join(f"{i} times {i} is {i * i}.\n" for i in range(300)))
+        deck = self.deck(
+            SMALL, data={"source": text, "tokenizer": "bytes"}, model={"vocab_size": 0}, train={"steps": 1}
+        )
+        self.train(deck, "--checkpoint.every=1", out="run")
+        checkpoint, said = self.dir / "run/checkpoints/step_00000001.h5", set()
+        for micro, ranks in ((1, 1), (2, 1), (4, 2), (5, 4)):
+            options = (f"--batch.micro={micro}", f"--batch.global={micro * ranks}", "--train.eval_batches=0")
+            said.add(self.ok("eval", checkpoint, *options, ranks=ranks).splitlines()[-1])
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("samples 21", said.pop())
+
     def test_a_checkpoint_is_used_where_it_was_not_trained(self):
         """Neither the faults nor the limits of the training job's machine matter to other commands, nor its hpZ."""
         deck = self.deck(SMALL, train={"steps": 3}, checkpoint={"every": 1})

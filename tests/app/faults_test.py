@@ -147,6 +147,7 @@ class Faults(Program):
         done = self.start(
             call.scenario, out, call=call.call, rank=call.rank, at=call.at, errno=error, lasts=lasts, log=log
         )
+        self.assertTrue(log.exists() and log.read_text(), "the call did not fail")
         said = f"\n{done.stdout}\n{done.stderr}"
         self.assertIn(done.returncode, (0, 1, 2), f"a code of the program's own{said}")
         for word in ("SIGNAL", "terminate", "Sanitizer", "Fatal error", "Assertion"):

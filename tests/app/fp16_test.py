@@ -3,6 +3,7 @@
 stage and on other ranks, has the bits of the uninterrupted run."""
 
 import json
+import math
 
 from program import SMALL, Program, main, trajectory
 
@@ -95,6 +96,34 @@ class Fp16(Program):
             self.assertEqual(norms, straight["grad_norms"][start:], f"from step {start}")
             self.assertEqual(checksum, straight["params_checksum"], f"from step {start}")
             self.assertEqual(self.scales(out), scales[start:], f"from step {start}")
+
+    def test_steps_that_overflow_are_no_updates(self):
+        """Neither for the schedule nor for Adam's corrections: on samples that are all the same, a run whose first steps overflow
+        has the losses and rates of one without overflows, later."""
+        text = self.dir / "text.txt"
+        text.write_text("0123456789abcdef" * 2000)
+        deck = self.deck(
+            SMALL,
+            data={"source": text, "tokenizer": "bytes"},
+            model={"vocab_size": 0},
+            train={**SCALE, "loss_scale_window": 1000},
+            schedule={"kind": "linear", "warmup_steps": 8},
+            optimizer={"lr": 0.01},
+        )
+        late = self.by_step(deck, "late")
+        overflows = sum(scale > late[-1]["loss_scale"] for scale in (line["loss_scale"] for line in late))
+        self.assertGreater(overflows, 1)
+        begun_with = f"--train.loss_scale_power={math.log2(late[-1]['loss_scale']):.0f}"
+        early = self.by_step(deck, "early", begun_with)[:-overflows]
+        self.assertGreater(len({line["lr"] for line in early}), 4, "a rate that stays shows nothing")
+        self.assertGreater(early[0]["loss"] - early[-1]["loss"], 0.5)
+        for name in ("loss", "lr", "grad_norm", "loss_scale"):
+            self.assertEqual([line[name] for line in late[overflows:]], [line[name] for line in early], name)
+
+    def by_step(self, deck, out, *options):
+        """The lines about the steps of a run."""
+        self.train(deck, *options, out=out)
+        return [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
 
 
 if __name__ == "__main__":

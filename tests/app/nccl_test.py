@@ -57,6 +57,7 @@ class OverNccl(simulated_test.Simulated):
     test_one_rank = None
     test_what_is_not_finite_is_reported = None
     test_evaluation_generation_and_export = None
+    test_messages_that_do_not_reach_the_device = None
     test_another_order_is_refused = None
     test_the_host_has_no_simulated_device = None
     test_the_simulated_device_is_not_the_host = None

@@ -16,6 +16,7 @@ SOURCE = pathlib.Path(os.environ.get("SHOAL_SOURCE", pathlib.Path(__file__).reso
 BINARY = os.environ.get("SHOAL_BINARY", str(SOURCE / "build" / "shoal"))
 MPIEXEC = os.environ.get("SHOAL_MPIEXEC", "mpiexec")
 SHARED = pathlib.Path(os.environ.get("SHOAL_SHARED", SOURCE.parent / "shared"))
+WARNING = "shoal: warning: "
 
 SMALL = {
     "model": {"kind": "gpt", "n_layer": 2, "n_head": 2, "n_embd": 32, "block_size": 32, "vocab_size": 64},
@@ -157,16 +158,19 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return network
 
-    def refused(self, *args, ranks=1, code=2, contains=(), timeout=60, env=None):
-        """The program must end with this exit code and print one line to stderr that contains all of `contains`.
-        Returns the process."""
+    def refused(self, *args, ranks=1, code=2, contains=(), lines=1, timeout=60, env=None):
+        """The program must end with this exit code and print this number of lines to stderr, warnings not counted, one of which
+        contains all of `contains`. Returns the process."""
         done = self.shoal(*args, ranks=ranks, timeout=timeout, env=env)
         self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
-        said = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]
+        said = [
+            line for line in done.stderr.splitlines() if line.startswith("shoal: ") and not line.startswith(WARNING)
+        ]
         self.assertTrue(
             any(all(part in line for part in contains) for line in said),
             f"wanted {contains}, got:\n{done.stderr}\n{done.stdout}",
         )
+        self.assertEqual(len(said), lines, f"lines, of which one was to contain {contains}:\n{done.stderr}")
         return done
 
 

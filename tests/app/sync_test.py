@@ -80,6 +80,20 @@ class Sync(Program):
         self.assertEqual(trajectory(slowmo), trajectory(localsgd))
         self.assertNotEqual(trajectory(self.straight("slowmo")), trajectory(localsgd))
 
+    def test_slow_momentum_after_every_step_of_plain_sgd_is_momentum(self):
+        """With u the sum of gradients that decay, x becomes x - lr u in both. SlowMo divides a step by its rate and multiplies u by
+        it, which costs a few roundings, and a rate that varies shows whether it is this step's."""
+        warm = ("--schedule.kind=linear", "--schedule.warmup_steps=4")
+        sgd = ("--optimizer.kind=sgd", "--optimizer.lr=0.5", "--train.grad_clip=0", *warm)
+        every_step = ("--sync.kind=slowmo", "--sync.localsgd_frequency=1", "--sync.slowmo_frequency=1")
+        deck = self.deck(DECK)
+        momentum = self.train(deck, *sgd, "--optimizer.momentum=0.5")
+        slow = self.train(deck, *sgd, "--optimizer.momentum=0", *every_step, "--sync.slowmo_momentum=0.5")
+        without = self.train(deck, *sgd, "--optimizer.momentum=0")
+        self.assertGreater(abs(momentum["final_loss"] - without["final_loss"]), 1e-3)
+        for (step, a), (_, b) in zip(slow["losses"], momentum["losses"], strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-5, msg=f"step {step}")
+
     def test_run_to_run_and_nodes_by_either_option(self):
         for kind in ("slowmo", "sgp overlapped", "slowmo late in 8 bits"):
             first = self.straight(kind)

@@ -78,6 +78,16 @@ TEST_F(Sources, CharactersAreNumberedInOrder) {
   EXPECT_THAT(sample(*data.train, 1), ElementsAre(4, 2, 3, 1, 6));
 }
 
+/// Their ids do not fit into a byte.
+TEST_F(Sources, MoreCharactersThanAByteHasValues) {
+  std::string text;
+  for (unsigned i = 0; i < 500; ++i) text += {'\xE4', static_cast<char>(0xB8 + i / 64), static_cast<char>(0x80 + i % 64)};
+  const Dataset data = open(write("many.txt", text));
+  EXPECT_EQ(data.vocab_size, 500U);
+  EXPECT_THAT(sample(*data.train, 64), ElementsAre(256, 257, 258, 259, 260));
+  EXPECT_THAT(sample(*data.train, 123), ElementsAre(492, 493, 494, 495, 496));
+}
+
 TEST_F(Sources, BytesAreTheirOwnIds) {
   options_.tokenizer = Tokenizer::bytes;
   const Dataset data = open(write("a.bin", std::string("\0\xFFz\x80y", 5)));

@@ -110,6 +110,56 @@ TEST_F(Dropout, DoesNotDependOnHowTheBatchIsCut) {
   }
 }
 
+/// The gradients of all biases that are added to the residual stream, and the sum of the positions' gradients. With weights
+/// of zero before those biases a gradient comes down the residual stream alone: each is the sum of the same gradients, under
+/// the mask of its own place.
+std::vector<std::vector<float>> gradients_by_place(double dropout) {
+  const ModelOptions options = changed(tiny_gpt(), [=](ModelOptions& o) { o.dropout = dropout; });
+  Instance instance(options, {1, 7});
+  scramble(instance.access);
+  instance.access.for_each([](const Parameter& p, Span<float> values, Span<const float>) {
+    if (p.name.ends_with("c_proj.weight")) std::fill(values.begin(), values.end(), 0.0F);
+  });
+  instance.forward_backward(RandomBatch(1, 7, options.vocab_size).batch);
+  std::vector<std::vector<float>> found;
+  instance.access.for_each([&](const Parameter& p, Span<float>, Span<const float> gradient) {
+    if (!p.name.ends_with("c_proj.bias") && !p.name.ends_with("wpe.weight")) return;
+    std::vector<float>& sum = found.emplace_back(options.n_embd, 0.0F);
+    for (std::size_t i = 0; i < gradient.size(); ++i) sum[i % options.n_embd] += gradient[i];
+  });
+  return found;
+}
+
+TEST(DropoutMasks, DifferFromPlaceToPlace) {
+  for (const auto& [dropout, same] : {std::pair(0.0, true), std::pair(0.2, false)}) {
+    const std::vector<std::vector<float>> places = gradients_by_place(dropout);
+    ASSERT_EQ(places.size(), 5U) << "the embedding, attention and MLP of two blocks";
+    for (std::size_t a = 0; a < places.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        const auto near = ::testing::Pointwise(::testing::FloatNear(1e-6F), places[b]);
+        if (same) {
+          EXPECT_THAT(places[a], near);
+        } else {
+          EXPECT_THAT(places[a], ::testing::Not(near)) << "places " << a << " and " << b;
+        }
+      }
+    }
+  }
+}
+
+/// As in GPT-2: the deviations of weights that end a branch shrink with the number of branches.
+TEST(InitialValues, KeepTheVarianceOfTheResidualStream) {
+  std::size_t ends = 0;
+  for (const UnitLayout& unit : layout(changed(tiny_gpt(), [](ModelOptions& o) { o.n_layer = 8; }))) {
+    for (const Parameter& p : unit.parameters) {
+      const bool ends_branch = p.name.ends_with("c_proj.weight");
+      EXPECT_FLOAT_EQ(p.initial_std, p.is_vector() ? 0 : ends_branch ? 0.02F / 4 : 0.02F) << p.name;
+      ends += ends_branch ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(ends, 16U);
+}
+
 /// bf16 has 8 bits of mantissa: each rounding has an error of up to 2^-9, and a root-mean-square error of 2^-9 / sqrt(3). A
 /// value is rounded about 12 times in each block and direction before it reaches a gradient. For 2 blocks in both directions
 /// 48 roundings add up to sqrt(48) 2^-9 / sqrt(3) = 0.8 %. Five times as much is allowed.
