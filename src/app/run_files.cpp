@@ -17,6 +17,7 @@
 #include "shoal/comm/abort.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/target.hpp"
+#include "shoal/io/token_file.hpp"
 #include "weights.hpp"
 
 namespace shoal::app {
@@ -87,6 +88,20 @@ void remove_files(const OldFiles& old) {
   }
 }
 
+/// Fails if checkpoint.dir holds a file that is not a checkpoint under a name that this run may give to one of its own. With
+/// resume = latest such files are read, and passed over with a warning. A run that is resumed from a path may replace
+/// damaged checkpoints, since they may be those of the steps that it repeats.
+void check_checkpoints(const config::Options& options) {
+  const std::string option = "checkpoint.dir = " + options.checkpoint.dir + ": ";
+  if (options.checkpoint.dir.empty() || options.checkpoint.resume == "latest") return;
+  for (const fs::path& file : io::list_checkpoints(options.checkpoint.dir)) {
+    heartbeat::beat();
+    if (io::checkpoint_step(file).value_or(0) > static_cast<std::int64_t>(options.train.steps)) continue;
+    const bool damaged = resumes(options) ? io::is_hdf5(file) : options.output.overwrite && io::is_torn(file);
+    if (!damaged) io::require_target(option, file, io::own_kind(io::FileKind::checkpoint), true);
+  }
+}
+
 /// Removes the note of an earlier run that was aborted.
 void remove_note_of_abort(const fs::path& directory) {
   const fs::path note = directory / aborted_name;
@@ -153,6 +168,7 @@ RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(
          [&] { return holds_checkpoints(directory); });
   }
   on_rank_0(world.all(), [&] {
+    check_checkpoints(options);
     prepare_output(options);
     remove_note_of_abort(options.output.dir);
     check_other_targets(options);

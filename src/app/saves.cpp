@@ -73,8 +73,8 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   begin_ns_ = trace::now_ns();
   on_rank_0(world_.all(), [&] {
     fs::create_directories(path_);
-    if (!background_)
-      directory_->wait_for_space();  // for the space of the checkpoints that were deleted after the last save
+    directory_->remove_unfinished();
+    directory_->wait_for_space();  // also for the space of the checkpoints that were deleted after the last save
   });
   const fs::path file = path_ / io::checkpoint_name(step);
   auto [state, slices] = contents_to_write(setup_.options, machine_, step, numbers);

@@ -175,10 +175,12 @@ bool CheckpointDirectory::read_back(Known& known, std::vector<std::string>& line
   return known.data == Data::whole;
 }
 
+void CheckpointDirectory::remove_unfinished() {
+  if (std::exchange(cleaned_, true)) return;
+  for (const fs::path& file : list_unfinished_checkpoints(path_)) removal_.remove(file);
+}
+
 std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int keep) {
-  if (!std::exchange(cleaned_, true)) {
-    for (const fs::path& file : list_unfinished_checkpoints(path_)) removal_.remove(file);
-  }
   if (keep == 0) return {};
   std::vector<const Known*> own;
   for (const Known& known : known_) {

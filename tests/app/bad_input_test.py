@@ -4,6 +4,7 @@ exit code, and nothing is overwritten."""
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -239,6 +240,22 @@ class BadInput(Program):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("step_00000004.h5", done.stderr)
         self.assertEqual(self.shoal("info", disk / left[0], "--verify").returncode, 0)
+
+    def test_what_a_killed_save_left_gives_its_space_to_the_next_save(self):
+        self.needs_root()
+        disk = self.dir / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3500k", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
+        deck = self.deck(SMALL, model={"n_embd": 64}, train={"steps": 2}, batch={"micro": 2, "global": 4})
+        options = (f"--checkpoint.dir={disk}", "--checkpoint.keep=1", "--checkpoint.resume=latest")
+        self.train(deck, *options, out="run")
+        # One checkpoint of this model takes 1.3 MB, so there is space for two.
+        for steps, checkpoint_async in ((4, "false"), (6, "true")):
+            (whole,) = disk.glob("step_*.h5")
+            shutil.copy(whole, disk / "step_00000003.h5.partial")
+            self.train(deck, *options, f"--train.steps={steps}", f"--checkpoint.async={checkpoint_async}", out="run")
+            self.assertEqual([file.name for file in disk.glob("step_*")], [f"step_{steps:08}.h5"])
 
     def needs_root(self):
         if os.geteuid() != 0:

@@ -74,6 +74,35 @@ class Files(Program):
         self.one_line("train", deck, f"--output.dir={out}", "--output.overwrite", contains=["summary.json", "is no"])
         self.assertEqual((out / "summary.json").read_text(), '{"of": "another program"}')
 
+    def test_only_checkpoints_are_replaced_by_checkpoints(self):
+        deck, kept = self.deck(TINY), self.dir / "kept"
+        options = ("--checkpoint.dir=kept", "--checkpoint.every=2")
+        self.train(deck, *options, out="out")
+        self.train(deck, *options, out="second")  # replaces whole ones, with a note
+        first, last = kept / "step_00000002.h5", kept / "step_00000004.h5"
+        whole = last.read_bytes()
+        unsealed = whole[:-1] + bytes([whole[-1] ^ 1])
+        for content in (b"years of work", unsealed, whole[: len(whole) // 2]):
+            last.write_bytes(content)
+            summary = (self.dir / "out" / "summary.json").read_bytes()
+            refusals = [("--output.dir=new",), ("--output.dir=out", "--output.overwrite")]
+            if content == b"years of work":
+                refusals.append(("--output.dir=new", f"--checkpoint.resume={first}"))
+            elif content != unsealed:
+                refusals.pop()  # a killed run may have left it, and the user allows to replace that
+            for more in refusals:
+                said = ["checkpoint.dir = kept: kept/step_00000004.h5: exists and is not a checkpoint"]
+                self.one_line("train", deck, *options, *more, ranks=2, contains=said)
+            self.assertEqual(last.read_bytes(), content)
+            self.assertEqual((self.dir / "out" / "summary.json").read_bytes(), summary, "nothing was removed before")
+            self.train(deck, *options, "--train.steps=3", out=f"new-{len(content)}")  # does not reach step 4
+            self.assertEqual(last.read_bytes(), content)
+        self.train(deck, *options, f"--checkpoint.resume={first}", out="resumed")
+        self.assertEqual(self.shoal("info", last, "--verify").returncode, 0)
+        last.write_bytes(unsealed)
+        self.train(deck, *options, "--checkpoint.resume=latest", out="resumed")
+        self.assertEqual(self.shoal("info", last, "--verify").returncode, 0)
+
     @staticmethod
     def holder(lock):
         try:

@@ -165,6 +165,7 @@ TEST_F(Directory, OfOtherRunsNothingIsDeleted) {
   write_all(file(50).string() + ".partial", "what a killed run left");
   write_all(scratch_.path() / "notes.partial", "");
   CheckpointDirectory directory(scratch_.path());
+  directory.remove_unfinished();
   for (const int step : {30, 40, 60}) {
     directory.wrote(write(b, step), {b, step});
     EXPECT_THAT(directory.prune(b, 2), IsEmpty());
@@ -175,13 +176,18 @@ TEST_F(Directory, OfOtherRunsNothingIsDeleted) {
 }
 
 TEST_F(Directory, WhereAllAreKeptOnlyWhatAKilledRunLeftIsDeleted) {
+  const fs::path left = file(50).string() + ".partial";
   for (const int step : {10, 20, 40}) write(a, step);
-  write_all(file(50).string() + ".partial", "what a killed run left");
+  write_all(left, "what a killed run left");
   CheckpointDirectory directory(scratch_.path());
+  directory.remove_unfinished();
+  EXPECT_FALSE(fs::exists(left));
+  write_all(left, "what this run writes");
+  directory.remove_unfinished();
+  EXPECT_TRUE(fs::exists(left));
   directory.wrote(write(a, 60), {a, 60});
   EXPECT_THAT(directory.prune(a, 0), IsEmpty());
   EXPECT_THAT(steps(), ElementsAre(10, 20, 40, 60));
-  EXPECT_FALSE(fs::exists(file(50).string() + ".partial"));
 }
 
 TEST_F(Directory, AFileThatSomebodyElseReplacedIsLeftAlone) {

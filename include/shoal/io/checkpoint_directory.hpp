@@ -49,12 +49,15 @@ class CheckpointDirectory {
   /// To be called when this process wrote the file. It replaces what had this name before.
   void wrote(const std::filesystem::path& file, const CheckpointOrigin& checkpoint);
 
-  /// Deletes the checkpoints that to_delete() names (none if keep is 0). The first call also deletes temporary files that an
-  /// earlier run left. On return their names no longer exist; their disk space becomes free a little later. If there are no
-  /// more checkpoints than to keep, and all were read, it asks nothing of the file system. Returns a line for the log for
-  /// each damaged checkpoint of the lineage that this call is the first to find.
+  /// Deletes the temporary files that earlier runs left. To be called before this process writes its first checkpoint, which
+  /// may need their disk space; later calls do nothing.
+  void remove_unfinished();
+  /// Deletes the checkpoints that to_delete() names (none if keep is 0). On return their names no longer exist; their disk
+  /// space becomes free a little later. If there are no more checkpoints than to keep, and all were read, it asks nothing of
+  /// the file system. Returns a line for the log for each damaged checkpoint of the lineage that this call is the first to
+  /// find.
   std::vector<std::string> prune(const Lineage& lineage, int keep);
-  /// Waits until the disk space of the files that prune() deleted is free.
+  /// Waits until the disk space of the files that remove_unfinished() and prune() deleted is free.
   void wait_for_space() { removal_.wait(); }
 
  private:
@@ -86,7 +89,7 @@ class CheckpointDirectory {
   std::filesystem::path path_;
   std::vector<Known> known_;
   std::vector<Unreadable> unreadable_;
-  bool cleaned_ = false;  // of temporary files
+  bool cleaned_ = false;  // remove_unfinished() was called
   Removal removal_;
 };
 
