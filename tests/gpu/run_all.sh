@@ -142,11 +142,12 @@ one_test() {
 }
 
 part_kernels() {
-  local test
+  local test tests
   export -f one_test
   export build out
-  while read -r test; do tested "$test" 240 kernels.log bash -c "one_test $test"; done \
-    < <(ctest --test-dir "$build" -N | sed -n 's|.*: \(kernels/.*_test\)$|\1|p')
+  mapfile -t tests < <(ctest --test-dir "$build" -N | sed -n 's|.*: \(kernels/.*_test\)$|\1|p')
+  [[ ${#tests[@]} -gt 0 ]] || row FAILED "suite of kernels" "CTest lists no test of it in $build"
+  for test in "${tests[@]}"; do tested "$test" 240 kernels.log bash -c "one_test $test"; done
   within 120 bits.log "$build/tests/kernels/kernels_bits"
   if diff "$build/bundle/bits.txt" <(grep -v '^GPU: ' "$out/bits.log") >"$out/bits.diff"; then
     row passed "bits of kernels" "$(wc -l <"$build/bundle/bits.txt") cases as on a processor"
