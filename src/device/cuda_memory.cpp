@@ -24,7 +24,7 @@ constexpr std::size_t for_code = std::size_t{256} << 20U;
 struct Arena {
   const std::byte* begin;
   std::size_t bytes;
-  std::shared_ptr<cuda::MessageMemory> messages;  // made at the first message, if messages do not reach arenas
+  std::shared_ptr<cuda::MessageMemory> messages;  // made at the first call that does not reach arenas
 };
 
 struct Arenas {
@@ -146,10 +146,10 @@ bool holds(const void* address) {
   return arena_of(address) != nullptr;
 }
 
-std::byte* for_messages(Span<const std::byte> memory, Access access) {
+std::byte* for_messages(Span<const std::byte> memory, Access access, Calls calls) {
   auto* at = const_cast<std::byte*>(memory.data());
   if (memory.empty() || !holds(at)) return at;
-  if (!messages_reach_arenas()) {
+  if (!reach_arenas(calls)) {
     const OnHost message = on_host(memory);
     if (access == Access::read) copy_message(message.first, memory.size(), memory.data(), message.at);
     at = message.at;
@@ -158,8 +158,8 @@ std::byte* for_messages(Span<const std::byte> memory, Access access) {
   return at;
 }
 
-void received(Span<std::byte> memory) {
-  if (messages_reach_arenas() || memory.empty() || !holds(memory.data())) return;
+void received(Span<std::byte> memory, Calls calls) {
+  if (reach_arenas(calls) || memory.empty() || !holds(memory.data())) return;
   const OnHost message = on_host(memory);
   copy_message(message.first, memory.size(), message.at, memory.data());
   finish_current();

@@ -234,14 +234,14 @@ TEST_F(Cuda, MessagesThatDoNotReachArenasMayBeLongerThanAPiece) {
   copy(values.size_bytes(), back.data(), values.data());
   const Span<float> message = values.subspan(before, length);
   const Span<std::byte> bytes(reinterpret_cast<std::byte*>(message.data()), message.size_bytes());
-  std::byte* const at = for_messages(bytes, Access::read);
+  std::byte* const at = for_messages(bytes, Access::read, Calls::messages);
   ASSERT_NE(at, bytes.data());
   const Span<float> sent(reinterpret_cast<float*>(at), length);
   for (std::size_t i = 0; i < length; ++i) ASSERT_EQ(sent[i], static_cast<float>(before + i));
 
-  ASSERT_EQ(for_messages(bytes, Access::write), at);
+  ASSERT_EQ(for_messages(bytes, Access::write, Calls::messages), at);
   for (std::size_t i = 0; i < length; ++i) sent[i] = static_cast<float>(i) + 0.5F;
-  received(bytes);
+  received(bytes, Calls::messages);
   copy(values.size_bytes(), values.data(), back.data());
   wait_for_queue();
   for (std::size_t i = 0; i < n; ++i) {
