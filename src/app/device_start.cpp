@@ -163,14 +163,16 @@ void require_room(comm::World& world, const Setup& setup) {
 }
 
 TextRows device_rows(comm::World& world) {
-  const Unit& unit = device::unit();
-  if (!unit.given()) return {};
-  std::string besides;
-  for (const auto& [by, bytes] : device::taken()) {
-    besides += text(besides.empty() ? "" : ", ", by, ' ', plan::bytes_text(bytes));
+  if (device::kind() == device::DeviceKind::host) return {};
+  TextRows rows;
+  if (const Unit& unit = device::unit(); unit.given()) {
+    std::string besides;
+    for (const auto& [by, bytes] : device::taken()) {
+      besides += text(besides.empty() ? "" : ", ", by, ' ', plan::bytes_text(bytes));
+    }
+    rows.emplace_back("device memory", text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index,
+                                            "; taken besides the run's own: ", besides));
   }
-  TextRows rows = {{"device memory", text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index,
-                                          "; taken besides the run's own: ", besides)}};
   if (world.size() > 1) rows.emplace_back("messages", messages_text(world));
   return rows;
 }
