@@ -22,7 +22,8 @@
 #   SHOAL_MPIEXEC  mpiexec of MPICH, Intel MPI, HPE's PALS or Open MPI, whichever belongs to the MPI library of the program
 #                                                (the one in PATH)
 #   SHOAL_CORES    cores of a rank               (8: ncpus / mpiprocs of the line below)
-#   SHOAL_GPU_AWARE_MPI  1 if the MPI library reads and writes the memory of GPUs but does not say so, 0 if it must not
+#   SHOAL_GPU_AWARE_MPI  1 (with Open MPI: messages) if the MPI library reads and writes the memory of GPUs but does not say so,
+#                  0 if it must not
 # NCCL's variables, if it carries the messages (comm.backend=nccl): slurm_gpu.sh explains them; give them with -v, too.
 #
 # The program asks qstat what is left of the walltime (train.stop_after=auto), and stops in time, or earlier if the deck says so

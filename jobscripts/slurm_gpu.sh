@@ -21,7 +21,8 @@
 #   SHOAL_ANSWER    after a failure all nodes must answer within so many seconds, or the job goes back into the queue   (20)
 #   SHOAL_SRUN_MPI  how srun connects the ranks (pmi2, for MPICH; `srun --mpi=list` shows the others, for example
 #                   cray_shasta). With a wrong one every rank believes that it is alone; shoal refuses that.
-#   SHOAL_GPU_AWARE_MPI  1 if the MPI library reads and writes the memory of GPUs but does not say so, 0 if it must not.
+#   SHOAL_GPU_AWARE_MPI  1 (with Open MPI: messages) if the MPI library reads and writes the memory of GPUs but does not say
+#                   so, 0 if it must not.
 #                   Cray MPICH also wants MPICH_GPU_SUPPORT_ENABLED=1.
 #
 # If NCCL carries the messages (comm.backend=nccl), it reads these variables. It finds good values by itself on most clusters:

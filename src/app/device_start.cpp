@@ -66,7 +66,10 @@ void require_one_each(const comm::World& world, const std::vector<Unit>& units) 
 std::string messages_text(comm::World& world) {
   const auto [nccl, version] = comm::device_library_version();
   if (world.all().queued()) return text(nccl, ' ', version);
-  if (device::messages_reach_arenas()) return "the MPI library reads and writes the GPUs' memory";
+  if (device::reach() == device::Reach::collectives) return "the MPI library reads and writes the GPUs' memory";
+  if (device::reach() == device::Reach::messages) {
+    return "the MPI library reads and writes the GPUs' memory, but its collectives go through memory of the host";
+  }
   return text("through memory of the host, which is pinned as messages use it: the MPI library (",
               comm::library_version().second, ") does not read the memory of GPUs");
 }
@@ -125,7 +128,7 @@ std::string difference_of_libraries(const std::vector<std::string>& ranks, const
 void open_device(comm::World& world) {
   if (device::kind() == device::DeviceKind::host) return;
   device::RankPlace place = place_of(world, world.all().rank());
-  place.messages_reach_arenas = comm::gpu_aware();
+  place.reach = comm::gpu_aware();
   Unit own = device::open(place);
   std::vector<Unit> units(static_cast<std::size_t>(world.size()));
   world.all().all_gather(comm::bytes_of(Span<Unit>(&own, 1)), comm::bytes_of(Span<Unit>(units))).wait();
@@ -160,14 +163,16 @@ void require_room(comm::World& world, const Setup& setup) {
 }
 
 TextRows device_rows(comm::World& world) {
-  const Unit& unit = device::unit();
-  if (!unit.given()) return {};
-  std::string besides;
-  for (const auto& [by, bytes] : device::taken()) {
-    besides += text(besides.empty() ? "" : ", ", by, ' ', plan::bytes_text(bytes));
+  if (device::kind() == device::DeviceKind::host) return {};
+  TextRows rows;
+  if (const Unit& unit = device::unit(); unit.given()) {
+    std::string besides;
+    for (const auto& [by, bytes] : device::taken()) {
+      besides += text(besides.empty() ? "" : ", ", by, ' ', plan::bytes_text(bytes));
+    }
+    rows.emplace_back("device memory", text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index,
+                                            "; taken besides the run's own: ", besides));
   }
-  TextRows rows = {{"device memory", text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index,
-                                          "; taken besides the run's own: ", besides)}};
   if (world.size() > 1) rows.emplace_back("messages", messages_text(world));
   return rows;
 }

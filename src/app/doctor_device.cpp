@@ -28,7 +28,7 @@ Finding check_device(Patient& patient) {
   const std::vector<double> all_free = gather(world, static_cast<double>(device::free_bytes()));
   const double least = *std::min_element(all_free.begin(), all_free.end());
   const auto [nccl, version] = comm::device_library_version();
-  const bool reaches = comm::gpu_aware();
+  const bool reaches = comm::gpu_aware() != device::Reach::nothing;
   finding.found = text("one for each rank: ", unit.name.data(), ", ", plan::bytes_text(static_cast<std::size_t>(least)),
                        " free on the one with the least; ", version.empty() ? "without NCCL" : nccl + " " + version,
                        "; the MPI library ", reaches ? "reads" : "does not read", " the memory of GPUs");

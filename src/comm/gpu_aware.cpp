@@ -14,25 +14,34 @@
 
 namespace shoal::comm {
 
+using device::Reach;
+
 namespace {
 
 /// As the library was built, and as its variables for this process are set.
-bool says_the_library() {
+Reach says_the_library() {
 #if (defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40000000) || defined(MPIX_CUDA_AWARE_SUPPORT)
-  return MPIX_Query_cuda_support() == 1;
+#if defined(OPEN_MPI)
+  constexpr Reach if_any = Reach::messages;
 #else
-  return false;
+  constexpr Reach if_any = Reach::collectives;
+#endif
+  return MPIX_Query_cuda_support() == 1 ? if_any : Reach::nothing;
+#else
+  return Reach::nothing;
 #endif
 }
 
 }  // namespace
 
-bool gpu_aware() {
+Reach gpu_aware() {
   const char* const given = std::getenv("SHOAL_GPU_AWARE_MPI");
-  if (given == nullptr) return device::kind() == device::DeviceKind::simulated || says_the_library();
+  if (given == nullptr) return device::kind() == device::DeviceKind::simulated ? Reach::collectives : says_the_library();
   const std::string_view asked = given;
-  require_input(asked == "0" || asked == "1", "SHOAL_GPU_AWARE_MPI=", asked, ": allowed: 0, 1");
-  return asked == "1";
+  if (asked == "0") return Reach::nothing;
+  if (asked == "messages") return Reach::messages;
+  require_input(asked == "1", "SHOAL_GPU_AWARE_MPI=", asked, ": allowed: 0, 1, messages");
+  return Reach::collectives;
 }
 
 }  // namespace shoal::comm

@@ -19,6 +19,7 @@ namespace shoal::comm {
 namespace {
 
 using device::Access;
+using device::Calls;
 
 constexpr int first_composite_tag = end_of_message_tags;
 constexpr int end_of_tags = 1 << 20;
@@ -34,15 +35,15 @@ constexpr int end_of_tags = 1 << 20;
 /// partner wants to send before it may send itself.
 class MpiOperation : public Operation {
  public:
-  MpiOperation(const char* name, std::uint64_t number, const std::string& group, std::size_t bytes)
-      : name_(name), number_(number), group_(group), bytes_(bytes) {}
+  MpiOperation(const char* name, std::uint64_t number, const std::string& group, std::size_t bytes, Calls calls)
+      : name_(name), number_(number), group_(group), bytes_(bytes), calls_(calls) {}
 
   bool advance() override {
     if (std::exchange(just_posted_, false)) return false;
     int complete = 0;
     check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &complete, MPI_STATUSES_IGNORE), "MPI_Testall");
     if (complete == 0) return false;
-    for (const Span<std::byte> memory : received_) device::received(memory);
+    for (const Span<std::byte> memory : received_) device::received(memory, calls_);
     return true;
   }
   std::string_view name() const override { return name_; }
@@ -52,7 +53,7 @@ class MpiOperation : public Operation {
   /// Where the library writes this memory. When the operation is complete, the device has what was written.
   std::byte* receives(Span<std::byte> memory) {
     received_.push_back(memory);
-    return device::for_messages(memory, Access::write);
+    return device::for_messages(memory, Access::write, calls_);
   }
 
  protected:
@@ -63,6 +64,7 @@ class MpiOperation : public Operation {
   std::uint64_t number_;
   const std::string& group_;  // the communicator outlives its operations
   std::size_t bytes_;
+  Calls calls_;
   bool just_posted_ = true;
   std::vector<MPI_Request> requests_;
   std::vector<Span<std::byte>> received_;
@@ -71,7 +73,9 @@ class MpiOperation : public Operation {
 /// Owns the counts and displacements, which the library reads until the operation is complete.
 struct PartsOperation final : MpiOperation {
   PartsOperation(const char* name, std::uint64_t number, const std::string& group, std::size_t bytes, std::vector<int> parts)
-      : MpiOperation(name, number, group, bytes), counts(std::move(parts)), displacements(counts.size(), 0) {
+      : MpiOperation(name, number, group, bytes, Calls::collectives),
+        counts(std::move(parts)),
+        displacements(counts.size(), 0) {
     std::partial_sum(counts.begin(), counts.end() - 1, displacements.begin() + 1);
   }
   std::vector<int> counts, displacements;
@@ -126,26 +130,28 @@ class MpiCommunicator : public Communicator {
 
   Request send(Span<const std::byte> data, int to, int tag) override {
     check_tag(tag);
-    const std::byte* const from = device::for_messages(data, Access::read);
-    return cut("send", data.size(), {}, 1, [&](std::byte*, std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Isend(from + begin, count, MPI_BYTE, to, tag, communicator_, &request), "MPI_Isend");
-    });
+    const std::byte* const from = device::for_messages(data, Access::read, Calls::messages);
+    return cut("send", Calls::messages, data.size(), {}, 1,
+               [&](std::byte*, std::size_t begin, int count, MPI_Request& request) {
+                 check(MPI_Isend(from + begin, count, MPI_BYTE, to, tag, communicator_, &request), "MPI_Isend");
+               });
   }
 
   Request receive(Span<std::byte> data, int from, int tag) override {
     check_tag(tag);
-    return cut("receive", data.size(), data, 1, [&](std::byte* into, std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Irecv(into + begin, count, MPI_BYTE, from, tag, communicator_, &request), "MPI_Irecv");
-    });
+    return cut("receive", Calls::messages, data.size(), data, 1,
+               [&](std::byte* into, std::size_t begin, int count, MPI_Request& request) {
+                 check(MPI_Irecv(into + begin, count, MPI_BYTE, from, tag, communicator_, &request), "MPI_Irecv");
+               });
   }
 
   Request exchange(const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming, int tag) override {
     check_tag(tag);
     std::size_t bytes = 0;
     for (const Outgoing& message : outgoing) bytes += message.data.size();
-    const auto operation = std::make_shared<MpiOperation>("exchange", ++started_, name_, bytes);
+    const auto operation = std::make_shared<MpiOperation>("exchange", ++started_, name_, bytes, Calls::messages);
     for (const Outgoing& message : outgoing) {
-      const std::byte* const from = device::for_messages(message.data, Access::read);
+      const std::byte* const from = device::for_messages(message.data, Access::read, Calls::messages);
       for_each_part(message.data.size(), [&](std::size_t begin, int count) {
         check(MPI_Isend(from + begin, count, MPI_BYTE, message.to, tag, communicator_, &operation->next()), "MPI_Isend");
       });
@@ -167,25 +173,28 @@ class MpiCommunicator : public Communicator {
       return {};
     }
     const bool in_place = shard.data() == all.data() + shard.size() * static_cast<std::size_t>(rank_);
-    const std::byte* const own = device::for_messages(shard, Access::read);
-    return cut("all_gather", shard.size(), all, 1, [&](std::byte* into, std::size_t begin, int count, MPI_Request& request) {
-      // Bytes begin .. begin + count of every rank's shard are one element of a type whose extent is a whole shard.
-      MPI_Datatype bytes = MPI_DATATYPE_NULL, strided = MPI_DATATYPE_NULL;
-      check(MPI_Type_contiguous(count, MPI_BYTE, &bytes), "MPI_Type_contiguous");
-      check(MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(shard.size()), &strided), "MPI_Type_create_resized");
-      check(MPI_Type_commit(&strided), "MPI_Type_commit");
-      const void* from = in_place ? MPI_IN_PLACE : own + begin;
-      check(MPI_Iallgather(from, count, MPI_BYTE, into + begin, 1, strided, communicator_, &request), "MPI_Iallgather");
-      check(MPI_Type_free(&bytes), "MPI_Type_free");
-      check(MPI_Type_free(&strided), "MPI_Type_free");  // MPI keeps it until the operation is complete
-    });
+    const std::byte* const own = device::for_messages(shard, Access::read, Calls::collectives);
+    return cut(
+        "all_gather", Calls::collectives, shard.size(), all, 1,
+        [&](std::byte* into, std::size_t begin, int count, MPI_Request& request) {
+          // Bytes begin .. begin + count of every rank's shard are one element of a type whose extent is a whole shard.
+          MPI_Datatype bytes = MPI_DATATYPE_NULL, strided = MPI_DATATYPE_NULL;
+          check(MPI_Type_contiguous(count, MPI_BYTE, &bytes), "MPI_Type_contiguous");
+          check(MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(shard.size()), &strided), "MPI_Type_create_resized");
+          check(MPI_Type_commit(&strided), "MPI_Type_commit");
+          const void* from = in_place ? MPI_IN_PLACE : own + begin;
+          check(MPI_Iallgather(from, count, MPI_BYTE, into + begin, 1, strided, communicator_, &request), "MPI_Iallgather");
+          check(MPI_Type_free(&bytes), "MPI_Type_free");
+          check(MPI_Type_free(&strided), "MPI_Type_free");  // MPI keeps it until the operation is complete
+        });
   }
 
   Request all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) override {
     if (alone_with(all.data())) return {};
     const auto operation = std::make_shared<PartsOperation>("all_gather", ++started_, name_, all.size(), counts(parts, 1));
     const auto own = static_cast<std::size_t>(rank_);
-    device::for_messages(all.subspan(static_cast<std::size_t>(operation->displacements[own]), parts[own]), Access::read);
+    device::for_messages(all.subspan(static_cast<std::size_t>(operation->displacements[own]), parts[own]), Access::read,
+                         Calls::collectives);
     check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, operation->receives(all), operation->counts.data(),
                           operation->displacements.data(), MPI_BYTE, communicator_, &operation->next()),
           "MPI_Iallgatherv");
@@ -199,22 +208,23 @@ class MpiCommunicator : public Communicator {
     }
     const auto operation =
         std::make_shared<PartsOperation>("reduce_scatter", ++started_, name_, data.size(), counts(parts, sizeof(float)));
-    check(MPI_Ireduce_scatter(device::for_messages(data, Access::read), operation->receives(own), operation->counts.data(),
-                              MPI_FLOAT, MPI_SUM, communicator_, &operation->next()),
+    check(MPI_Ireduce_scatter(device::for_messages(data, Access::read, Calls::collectives), operation->receives(own),
+                              operation->counts.data(), MPI_FLOAT, MPI_SUM, communicator_, &operation->next()),
           "MPI_Ireduce_scatter");
     return Request(operation);
   }
 
   Request broadcast(Span<std::byte> data, int root) override {
     if (alone_with(data.data())) return {};
-    device::for_messages(data, Access::read);
-    return cut("broadcast", data.size(), data, 1, [&](std::byte* at, std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Ibcast(at + begin, count, MPI_BYTE, root, communicator_, &request), "MPI_Ibcast");
-    });
+    device::for_messages(data, Access::read, Calls::collectives);
+    return cut("broadcast", Calls::collectives, data.size(), data, 1,
+               [&](std::byte* at, std::size_t begin, int count, MPI_Request& request) {
+                 check(MPI_Ibcast(at + begin, count, MPI_BYTE, root, communicator_, &request), "MPI_Ibcast");
+               });
   }
 
   Request barrier() override {
-    const auto operation = std::make_shared<MpiOperation>("barrier", ++started_, name_, 0);
+    const auto operation = std::make_shared<MpiOperation>("barrier", ++started_, name_, 0, Calls::collectives);
     check(MPI_Ibarrier(communicator_, &operation->next()), "MPI_Ibarrier");
     return Request(operation);
   }
@@ -252,9 +262,9 @@ class MpiCommunicator : public Communicator {
   /// One operation of as many messages as the data need, but at least one. post(written, first element, elements, request)
   /// posts one; written: where the library writes `received`.
   template <typename Post>
-  Request cut(const char* name, std::size_t elements, Span<std::byte> received, std::size_t element_bytes,
+  Request cut(const char* name, Calls calls, std::size_t elements, Span<std::byte> received, std::size_t element_bytes,
               const Post& post) {
-    const auto operation = std::make_shared<MpiOperation>(name, ++started_, name_, elements * element_bytes);
+    const auto operation = std::make_shared<MpiOperation>(name, ++started_, name_, elements * element_bytes, calls);
     std::byte* const written = operation->receives(received);
     const std::size_t most = std::max<std::size_t>(1, largest_message_ / element_bytes);
     std::size_t begin = 0;
@@ -277,8 +287,8 @@ class MpiCommunicator : public Communicator {
   template <typename T>
   Request reduce(Span<T> data, Reduce how) {
     if (alone_with(data.data())) return {};
-    device::for_messages(bytes_of(data), Access::read);
-    return cut("all_reduce", data.size(), bytes_of(data), sizeof(T),
+    device::for_messages(bytes_of(data), Access::read, Calls::collectives);
+    return cut("all_reduce", Calls::collectives, data.size(), bytes_of(data), sizeof(T),
                [&](std::byte* at, std::size_t begin, int count, MPI_Request& request) {
                  check(MPI_Iallreduce(MPI_IN_PLACE, reinterpret_cast<T*>(at) + begin, count, mpi_type<T>(),
                                       mpi_operator(how), communicator_, &request),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda_state.hpp"
+#include "message_pieces.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
@@ -23,7 +24,7 @@ constexpr std::size_t for_code = std::size_t{256} << 20U;
 struct Arena {
   const std::byte* begin;
   std::size_t bytes;
-  std::shared_ptr<cuda::MessageMemory> messages;  // made at the first message, if messages do not reach arenas
+  std::shared_ptr<cuda::MessageMemory> messages;  // made at the first call that does not reach arenas
 };
 
 struct Arenas {
@@ -111,12 +112,24 @@ Arena* arena_of(const void* address) {
   return nullptr;
 }
 
-/// Where messages have these bytes of an arena. Only one thread sends messages and reserves memory.
-std::byte* on_host(Span<const std::byte> memory) {
+/// Where messages have some bytes of an arena.
+struct OnHost {
+  std::byte* at;
+  std::size_t first;  // from the beginning of the arena
+};
+/// Only one thread sends messages and reserves memory.
+OnHost on_host(Span<const std::byte> memory) {
   const std::lock_guard lock(reserved().mutex);
   Arena& arena = *arena_of(memory.data());
   if (arena.messages == nullptr) arena.messages = std::make_shared<cuda::MessageMemory>(arena.bytes);
-  return arena.messages->at(static_cast<std::size_t>(memory.data() - arena.begin), memory.size());
+  const auto first = static_cast<std::size_t>(memory.data() - arena.begin);
+  return {arena.messages->at(first, memory.size()), first};
+}
+
+/// Copies a message from an arena to on_host(), or back.
+void copy_message(std::size_t first, std::size_t bytes, const std::byte* from, std::byte* to) {
+  for_each_piece(first, bytes, cuda::MessageMemory::piece,
+                 [&](std::size_t begin, std::size_t count) { copy(count, from + begin, to + begin); });
 }
 
 /// Waits for all that is on the current queue.
@@ -133,20 +146,22 @@ bool holds(const void* address) {
   return arena_of(address) != nullptr;
 }
 
-std::byte* for_messages(Span<const std::byte> memory, Access access) {
+std::byte* for_messages(Span<const std::byte> memory, Access access, Calls calls) {
   auto* at = const_cast<std::byte*>(memory.data());
   if (memory.empty() || !holds(at)) return at;
-  if (!messages_reach_arenas()) {
-    at = on_host(memory);
-    if (access == Access::read) copy(memory.size(), memory.data(), at);
+  if (!reach_arenas(calls)) {
+    const OnHost message = on_host(memory);
+    if (access == Access::read) copy_message(message.first, memory.size(), memory.data(), message.at);
+    at = message.at;
   }
   finish_current();
   return at;
 }
 
-void received(Span<std::byte> memory) {
-  if (messages_reach_arenas() || memory.empty() || !holds(memory.data())) return;
-  copy(memory.size(), on_host(memory), memory.data());
+void received(Span<std::byte> memory, Calls calls) {
+  if (reach_arenas(calls) || memory.empty() || !holds(memory.data())) return;
+  const OnHost message = on_host(memory);
+  copy_message(message.first, memory.size(), message.at, memory.data());
   finish_current();
 }
 

@@ -10,11 +10,6 @@
 
 namespace shoal::device::cuda {
 
-namespace {
-/// Messages of one buffer are neighbours, and pinning memory takes long: a large piece at a time.
-constexpr std::size_t piece = std::size_t{4} << 20U;
-}  // namespace
-
 MessageMemory::MessageMemory(std::size_t bytes) : begin_(nullptr), bytes_(bytes), pinned_((bytes + piece - 1) / piece) {
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(at != MAP_FAILED, "cannot reserve ", bytes, " bytes of addresses for messages");

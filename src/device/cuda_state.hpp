@@ -30,9 +30,13 @@ void show_regions();
 bool is_open();
 
 /// Memory of the host that stands for an arena in messages, if the library that sends them does not reach arenas. All of it
-/// is reserved, but only what messages use is memory, which is pinned when it is first used.
+/// is reserved, but only what messages use is memory, which is pinned when it is first used. No copy may have bytes of two
+/// pieces (for_each_piece()).
 class MessageMemory {
  public:
+  /// Messages of one buffer are neighbours, and pinning memory takes long: a large piece at a time.
+  static constexpr std::size_t piece = std::size_t{4} << 20U;
+
   explicit MessageMemory(std::size_t bytes);
   ~MessageMemory();
   MessageMemory(const MessageMemory&) = delete;

@@ -20,7 +20,8 @@ namespace {
 constexpr int oldest = 80;
 
 Unit chosen;
-bool opened = false, messages_reach = true;
+bool opened = false;
+Reach given = Reach::collectives;
 
 std::string words(const char* call, cudaError_t status) {
   return text(call, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
@@ -113,7 +114,7 @@ Unit open(const RankPlace& place) {
   if (unit.problem.front() != '\0') return unit;
   chosen = unit;
   chosen.mhz = unit.mhz = attribute(cudaDevAttrClockRate, unit.index) / 1000;
-  messages_reach = place.messages_reach_arenas;
+  given = place.reach;
   cuda::start_queues();
   cuda::show_regions();
   opened = true;
@@ -121,6 +122,6 @@ Unit open(const RankPlace& place) {
 }
 
 const Unit& unit() { return chosen; }
-bool messages_reach_arenas() { return messages_reach; }
+Reach reach() { return given; }
 
 }  // namespace shoal::device

@@ -17,8 +17,10 @@ std::uint64_t waits_of_host = 0;
 Allocator arenas() { return pages(); }
 Allocator staging() { return pages(); }
 bool holds(const void* /*address*/) { return false; }
-std::byte* for_messages(Span<const std::byte> memory, Access /*access*/) { return const_cast<std::byte*>(memory.data()); }
-void received(Span<std::byte> /*memory*/) {}
+std::byte* for_messages(Span<const std::byte> memory, Access /*access*/, Calls /*calls*/) {
+  return const_cast<std::byte*>(memory.data());
+}
+void received(Span<std::byte> /*memory*/, Calls /*calls*/) {}
 
 void in_pieces(Span<float> values, Access /*access*/, std::size_t /*alignment*/,
                const std::function<void(std::size_t first, Span<float> piece)>& use) {

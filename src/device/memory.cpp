@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shoal/device/cells.hpp"
+#include "shoal/device/unit.hpp"
 
 namespace shoal::device {
 
@@ -37,6 +38,10 @@ DeviceMemory::~DeviceMemory() {
     static_cast<void>(std::fprintf(stderr, "shoal: at the end of the device's memory: %s\n", error.what()));
     std::abort();
   }
+}
+
+bool reach_arenas(Calls calls) {
+  return reach() == Reach::collectives || (reach() == Reach::messages && calls == Calls::messages);
 }
 
 PieceMemory::PieceMemory(Memory& memory, const char* label)

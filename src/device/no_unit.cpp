@@ -8,14 +8,14 @@
 namespace shoal::device {
 
 namespace {
-bool messages_reach = true;
+Reach given = Reach::collectives;
 }
 
 Unit open(const RankPlace& place) {
-  messages_reach = place.messages_reach_arenas;
+  given = place.reach;
   return {};
 }
-bool messages_reach_arenas() { return messages_reach; }
+Reach reach() { return given; }
 
 const Unit& unit() {
   static const Unit none;

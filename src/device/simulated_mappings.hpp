@@ -20,7 +20,7 @@ struct Mapping {
 
   std::byte* begin;
   std::byte* messages;  ///< the same memory at another address, for for_messages(); of arenas alone
-  std::byte* on_host;   ///< other memory for for_messages() if messages do not reach arenas, else null
+  std::byte* on_host;   ///< other memory for for_messages() if not all calls reach arenas, else null
   std::size_t bytes;
   std::vector<Memory::Entry> buffers;  ///< of released memory, one after another
   std::atomic<State> state;

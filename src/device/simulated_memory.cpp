@@ -43,7 +43,7 @@ void* reserve_arena(std::size_t bytes, const char* what) {
   const int file = memfd_create(what, MFD_CLOEXEC);
   require(file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0, "cannot reserve ", bytes, " bytes for ", what);
   std::byte* const at = map(file, bytes, opened > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
-  std::byte* const on_host = messages_reach_arenas() ? nullptr : static_cast<std::byte*>(pages().reserve(bytes, what));
+  std::byte* const on_host = reach() == Reach::collectives ? nullptr : static_cast<std::byte*>(pages().reserve(bytes, what));
   simulated::add_arena({at, map(file, bytes, PROT_READ | PROT_WRITE), on_host, bytes});
   close(file);
   return at;
@@ -105,20 +105,20 @@ std::byte* simulated::address_for_messages(const void* address) {
   return arena == nullptr ? at : arena->messages + (at - arena->begin);
 }
 
-std::byte* for_messages(Span<const std::byte> memory, Access access) {
+std::byte* for_messages(Span<const std::byte> memory, Access access, Calls calls) {
   const Mapping* const arena = arena_of(memory.data());
   if (arena == nullptr) return const_cast<std::byte*>(memory.data());
   simulated::finish_current();
   std::byte* const at = simulated::address_for_messages(memory.data());
-  if (arena->on_host == nullptr) return at;
+  if (arena->on_host == nullptr || reach_arenas(calls)) return at;
   std::byte* const on_host = arena->on_host + (memory.data() - arena->begin);
   if (access == Access::read) std::memcpy(on_host, at, memory.size());
   return on_host;
 }
 
-void received(Span<std::byte> memory) {
+void received(Span<std::byte> memory, Calls calls) {
   const Mapping* const arena = arena_of(memory.data());
-  if (arena == nullptr || arena->on_host == nullptr) return;
+  if (arena == nullptr || arena->on_host == nullptr || reach_arenas(calls)) return;
   std::memcpy(simulated::address_for_messages(memory.data()), arena->on_host + (memory.data() - arena->begin),
               memory.size());
 }

@@ -138,8 +138,24 @@ class Simulated(Program):
             (2, "--comm.ranks_per_node=1", "--sync.kind=sgp", "--sync.sgp_overlap=true"),
         ):
             direct = self.ordered("in-order", deck, options, ranks)
-            staged = self.train(deck, *options, ranks=ranks, timeout=200, env={"SHOAL_GPU_AWARE_MPI": "0"})
-            self.assertEqual(trajectory(staged), trajectory(direct), f"{options} on {ranks} ranks")
+            for reaching in ("0", "messages") if "--comm.collectives=native" in options else ("0",):
+                staged = self.train(deck, *options, ranks=ranks, timeout=200, env={"SHOAL_GPU_AWARE_MPI": reaching})
+                self.assertEqual(trajectory(staged), trajectory(direct), f"{reaching}: {options} on {ranks} ranks")
+
+    def test_the_environment_says_what_mpi_reaches(self):
+        """What each way does to MPI's calls is tests/comm/reach_test.cpp's."""
+        deck = self.deck(DECK)
+        for given, way in (
+            ("0", "through memory of the host, "),
+            ("messages", "the MPI library reads and writes the GPUs' memory, but its collectives go through "),
+            ("1", "the MPI library reads and writes the GPUs' memory\n"),
+        ):
+            out = f"--output.dir={self.dir / given}"
+            done = self.shoal("train", deck, "--train.steps=1", out, ranks=2, env={"SHOAL_GPU_AWARE_MPI": given})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, rf"\n#   messages +{way}")
+        self.refused("train", deck, env={"SHOAL_GPU_AWARE_MPI": "2"},
+                     contains=("SHOAL_GPU_AWARE_MPI=2", "allowed: 0, 1, messages"))  # fmt: skip
 
     def test_zeropp(self):
         nodes = ("--comm.ranks_per_node=2", "--zero.stage=3")

@@ -220,6 +220,36 @@ TEST_F(Cuda, QueuesRunBesideEachOther) {
   compute.wait();
 }
 
+/// with_gpu.cpp says that messages do not reach arenas. Memory of the host is pinned in pieces, and no copy may have bytes
+/// of two.
+TEST_F(Cuda, MessagesThatDoNotReachArenasMayBeLongerThanAPiece) {
+  constexpr std::size_t before = 1'000'003, length = 3'000'001;  // 4 MB and 12 MB: neither begins or ends with a piece
+  constexpr std::size_t n = before + length + 64;
+  Span<float> values, back;
+  DeviceMemory memory([&](Memory& m) {
+    values = m.take<float>(Kind::buffers, n, "values");
+    back = m.take<float>(Kind::staging, n, "back");
+  });
+  std::iota(back.begin(), back.end(), 0.0F);
+  copy(values.size_bytes(), back.data(), values.data());
+  const Span<float> message = values.subspan(before, length);
+  const Span<std::byte> bytes(reinterpret_cast<std::byte*>(message.data()), message.size_bytes());
+  std::byte* const at = for_messages(bytes, Access::read, Calls::messages);
+  ASSERT_NE(at, bytes.data());
+  const Span<float> sent(reinterpret_cast<float*>(at), length);
+  for (std::size_t i = 0; i < length; ++i) ASSERT_EQ(sent[i], static_cast<float>(before + i));
+
+  ASSERT_EQ(for_messages(bytes, Access::write, Calls::messages), at);
+  for (std::size_t i = 0; i < length; ++i) sent[i] = static_cast<float>(i) + 0.5F;
+  received(bytes, Calls::messages);
+  copy(values.size_bytes(), values.data(), back.data());
+  wait_for_queue();
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool inside = i >= before && i < before + length;
+    ASSERT_EQ(back[i], inside ? static_cast<float>(i - before) + 0.5F : static_cast<float>(i)) << i;
+  }
+}
+
 TEST_F(Cuda, CellsAreFetched) {
   Ledger taken;
   {

@@ -167,7 +167,7 @@ TEST_F(Simulated, TheNewestPieceMemoryThatExistsIsUsed) {
 
 TEST_F(Simulated, MessagesSeeWhatTheCurrentQueueHasWritten) {
   kernels::fill(64, 5.0F, buffers_.x.data());
-  const std::byte* const seen = for_messages(bytes_of(buffers_.x), Access::read);
+  const std::byte* const seen = for_messages(bytes_of(buffers_.x), Access::read, Calls::messages);
   float value = 0;
   std::memcpy(&value, seen, sizeof value);
   EXPECT_EQ(value, 5.0F);
@@ -176,18 +176,18 @@ TEST_F(Simulated, MessagesSeeWhatTheCurrentQueueHasWritten) {
 }
 
 TEST_F(Simulated, MessagesThatDoNotReachArenasUseMemoryThatStandsForThem) {
-  open({0, 1, false});
+  open({0, 1, Reach::nothing});
   Ledger ledger;
   ledger[Kind::buffers] = 64 * sizeof(float);
   {
     DeviceMemory memory(ledger);
     const Span<float> values = memory.take<float>(Kind::buffers, 64, "values");
     kernels::fill(64, 5.0F, values.data());
-    std::byte* const sent = for_messages(bytes_of(values), Access::read);
+    std::byte* const sent = for_messages(bytes_of(values), Access::read, Calls::messages);
     std::vector<float> seen(64);
     std::memcpy(seen.data(), sent, values.size_bytes());
     EXPECT_EQ(seen, std::vector<float>(64, 5.0F));
-    EXPECT_EQ(for_messages(bytes_of(values.subspan(8, 1)), Access::write), sent + 8 * sizeof(float));
+    EXPECT_EQ(for_messages(bytes_of(values.subspan(8, 1)), Access::write, Calls::messages), sent + 8 * sizeof(float));
     seen.assign(64, 7.0F);
     std::memcpy(sent, seen.data(), values.size_bytes());
     const auto in_arena = [&] {
@@ -195,7 +195,7 @@ TEST_F(Simulated, MessagesThatDoNotReachArenasUseMemoryThatStandsForThem) {
       return std::vector<float>(values.data(), values.data() + values.size());
     };
     EXPECT_EQ(in_arena(), std::vector<float>(64, 5.0F)) << "a message arrived before received()";
-    received(bytes_of(values.subspan(0, 8)));
+    received(bytes_of(values.subspan(0, 8)), Calls::messages);
     std::fill(seen.begin() + 8, seen.end(), 5.0F);
     EXPECT_EQ(in_arena(), seen);
     wait_for_device();

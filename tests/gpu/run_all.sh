@@ -8,7 +8,8 @@
 #   kernels       the suite of kernels, and the bits of kernels against those of a processor
 #   sanitizer     compute-sanitizer: memcheck, racecheck
 #   trajectories  one rank, all stages: the same bits
-#   nccl          two ranks that share the GPU
+#   mpi           two ranks that share the GPU, by MPI through memory of the host
+#   nccl          the same by NCCL
 #   bench         speed against PyTorch
 # A table and logs go to $OUT (out/gpu). Exit code: 0 passed, 1 something failed, 77 no GPU.
 # shellcheck disable=SC2317  # functions are called by their names in variables
@@ -22,12 +23,12 @@ while [[ $# -gt 0 ]]; do
       [[ $# -gt 1 ]] || { echo "run_all.sh: $1 needs a value" >&2; exit 2; }
       declare "${1#--}=$2"
       shift ;;
-    build | queues | kernels | sanitizer | trajectories | nccl | bench) parts+=("$1") ;;
+    build | queues | kernels | sanitizer | trajectories | mpi | nccl | bench) parts+=("$1") ;;
     *) echo "run_all.sh: no part or option '$1'; see the head of tests/gpu/run_all.sh" >&2; exit 2 ;;
   esac
   shift
 done
-[[ ${#parts[@]} -gt 0 ]] || parts=(build queues kernels sanitizer trajectories nccl bench)
+[[ ${#parts[@]} -gt 0 ]] || parts=(build queues kernels sanitizer trajectories mpi nccl bench)
 if [[ ${parts[*]} != build ]] && ! nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && ! compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
   echo "run_all.sh: no GPU: nothing was tested"
   exit 77
@@ -141,11 +142,12 @@ one_test() {
 }
 
 part_kernels() {
-  local test
+  local test tests
   export -f one_test
   export build out
-  while read -r test; do tested "$test" 240 kernels.log bash -c "one_test $test"; done \
-    < <(ctest --test-dir "$build" -N | sed -n 's|.*: \(kernels/.*_test\)$|\1|p')
+  mapfile -t tests < <(ctest --test-dir "$build" -N | sed -n 's|.*: \(kernels/.*_test\)$|\1|p')
+  [[ ${#tests[@]} -gt 0 ]] || row FAILED "suite of kernels" "CTest lists no test of it in $build"
+  for test in "${tests[@]}"; do tested "$test" 240 kernels.log bash -c "one_test $test"; done
   within 120 bits.log "$build/tests/kernels/kernels_bits"
   if diff "$build/bundle/bits.txt" <(grep -v '^GPU: ' "$out/bits.log") >"$out/bits.diff"; then
     row passed "bits of kernels" "$(wc -l <"$build/bundle/bits.txt") cases as on a processor"
@@ -180,6 +182,7 @@ trained() {
   return "$status"
 }
 part_trajectories() { trained "trajectories of one rank" 400 trajectories.log --reference "$build/bundle/trajectories.json"; }
+part_mpi() { trained "two ranks by MPI" 120 mpi.log --mpi; }
 part_nccl() { trained "two ranks by NCCL" 300 nccl.log --nccl; }
 
 part_bench() {

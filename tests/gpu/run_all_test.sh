@@ -36,6 +36,24 @@ status=0
 "$SHOAL_SOURCE/tests/gpu/run_all.sh" kernel 2>"$work/err" || status=$?
 if [[ $status -ne 2 ]] || ! grep -q "no part or option 'kernel'" "$work/err"; then complain "a part that there is not: $(<"$work/err")"; fi
 
+# The part `kernels`, on a GPU that there is not: without a test it fails, though bits are equal.
+mkdir -p "$work/bin" "$work/build/bundle" "$work/build/tests/kernels"
+touch "$work/listed" "$work/build/bundle/bits.txt"
+# shellcheck disable=SC2016  # they expand it
+printf '#!/bin/sh\n%s\n' 'echo "GPU 0: none"' >"$work/bin/nvidia-smi"
+printf '#!/bin/sh\ncase " $* " in *" -N "*) cat "%s" ;; esac\n' "$work/listed" >"$work/bin/ctest"
+printf '#!/bin/sh\n' | tee "$work/build/shoal" >"$work/build/tests/kernels/kernels_bits"
+chmod +x "$work"/bin/* "$work/build/shoal" "$work/build/tests/kernels/kernels_bits"
+kernels() { PATH=$work/bin:$PATH OUT=$work/gpu timeout 60 "$SHOAL_SOURCE/tests/gpu/run_all.sh" --build "$work/build" kernels >"$work/kernels.out" 2>&1; }
+status=0
+kernels || status=$?
+if [[ $status -ne 1 ]] || ! grep -q '^FAILED .*CTest lists no test' "$work/kernels.out"; then
+  complain "the part kernels without tests, exit code $status: $(<"$work/kernels.out")"
+fi
+echo '  Test #1: kernels/copy_test' >"$work/listed"
+kernels || complain "the part kernels with a test: $(<"$work/kernels.out")"
+grep -q '^passed .*kernels/copy_test' "$work/kernels.out" || complain "the part kernels ran no test: $(<"$work/kernels.out")"
+
 if command -v dpkg-query >/dev/null; then
   "$SHOAL_SOURCE/tests/gpu/bundle.sh" --list unused >"$work/list"
   for file in mpiexec.hydra hydra_pmi_proxy libmpich.so libhdf5_mpich.so libboost_program_options.so libgtest.a libgmock.a mpi.h hdf5.h \

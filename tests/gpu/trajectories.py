@@ -4,6 +4,7 @@ losses with those of a processor, within a tolerance. Prints a line for each run
 
 trajectories.py --program build-gpu/shoal [--reference FILE]     runs and compares
 trajectories.py --program build-gpu/shoal --nccl                 two ranks that share the GPU, by NCCL
+trajectories.py --program build-gpu/shoal --mpi                  the same by MPI, through memory of the host
 trajectories.py --program build/shoal --write FILE               writes what --reference reads"""
 
 import argparse
@@ -172,12 +173,29 @@ def share_by_nccl(runs):
         sys.exit(77)
 
 
+def share_by_mpi(runs):
+    """Two ranks on one GPU, with a model whose messages are longer than the pieces in which memory of the host is pinned."""
+    wide = "--model.n_embd=256"
+    launched = [runs.launcher, "-genv", "SHOAL_SHARE_GPU", "1", "-genv", "SHOAL_GPU_AWARE_MPI", "0", "-n", "2"]
+    alone, error = runs.train(wide)
+    if alone is None:
+        runs.tell(False, "one rank", error)
+        return
+    for stage in (0, 3):
+        run, error = runs.train(wide, f"--zero.stage={stage}", "--comm.backend=mpi", before=launched)
+        same = run is not None and trajectory(run) == trajectory(alone)
+        runs.tell(
+            same, f"two ranks on one GPU by MPI, stage {stage}", error or ("" if same else "other bits than one rank")
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
     parser.add_argument("--reference")
     parser.add_argument("--write")
     parser.add_argument("--nccl", action="store_true")
+    parser.add_argument("--mpi", action="store_true")
     parser.add_argument("--dtypes", default=",".join(DTYPES), help="only these")
     parser.add_argument("--mpiexec", default=os.environ.get("SHOAL_MPIEXEC", "mpiexec"))
     arguments = parser.parse_args()
@@ -194,6 +212,8 @@ def main():
             pathlib.Path(arguments.write).write_text(json.dumps(losses) + "\n")
         elif arguments.nccl:
             share_by_nccl(runs)
+        elif arguments.mpi:
+            share_by_mpi(runs)
         else:
             reference = json.loads(pathlib.Path(arguments.reference).read_text()) if arguments.reference else None
             for dtype in arguments.dtypes.split(","):

@@ -182,14 +182,15 @@ void expect_right_results(comm::Backend backend, Schedule schedule, ScheduleShap
 struct Carrier {
   const char* name;
   comm::Backend backend;
-  bool reaches_arenas;
+  device::Reach reach;
 };
-constexpr std::array carriers = {Carrier{"nccl", comm::Backend::nccl, true}, Carrier{"mpi", comm::Backend::mpi, true},
-                                 Carrier{"mpi_through_the_host", comm::Backend::mpi, false}};
+constexpr std::array carriers = {Carrier{"nccl", comm::Backend::nccl, device::Reach::collectives},
+                                 Carrier{"mpi", comm::Backend::mpi, device::Reach::collectives},
+                                 Carrier{"mpi_through_the_host", comm::Backend::mpi, device::Reach::nothing}};
 
 class Queued : public testing::TestWithParam<Carrier> {
  protected:
-  Queued() { device::open({0, 1, GetParam().reaches_arenas}); }
+  Queued() { device::open({0, 1, GetParam().reach}); }
   ~Queued() override {
     device::open({});
     shoal::test::world().make_groups({});

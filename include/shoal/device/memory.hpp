@@ -33,15 +33,19 @@ class DeviceMemory final : public Memory {
 /// What a piece of in_pieces() or a message does with memory: whether it is fetched before, or stored afterwards.
 enum class Access : std::uint8_t { read, write };
 
-/// The address at which a message-passing library reads or writes this memory, which lies in an arena or on the host. Such a
-/// library knows no queues, so if it is an arena, this waits for all that is on the current queue; waits() does not count
-/// it. If the library does not reach arenas (messages_reach_arenas(), unit.hpp), the address lies in memory of the host that
-/// stands for the arena's: with Access::read it has the arena's values when this returns. Addresses of neighbours are
-/// neighbours.
-std::byte* for_messages(Span<const std::byte> memory, Access access);
-/// To be called when a message that was written to for_messages(memory, Access::write) is complete. If it lies in memory of
-/// the host that stands for the arena's, this copies it to the arena, and waits for that.
-void received(Span<std::byte> memory);
+/// Calls of a message-passing library: messages of one rank to another, and collectives.
+enum class Calls : std::uint8_t { messages, collectives };
+
+/// The address at which such calls of a message-passing library read or write this memory, which lies in an arena or on the
+/// host. Such a library knows no queues, so if it is an arena, this waits for all that is on the current queue; waits() does
+/// not count it. If these calls do not reach arenas (reach(), unit.hpp), the address lies in memory of the host that stands
+/// for the arena's: with Access::read it has the arena's values when this returns. Addresses of neighbours are neighbours.
+std::byte* for_messages(Span<const std::byte> memory, Access access, Calls calls);
+/// To be called when such a call that wrote to for_messages(memory, Access::write, calls) is complete. If it lies in memory
+/// of the host that stands for the arena's, this copies it to the arena, and waits for that.
+void received(Span<std::byte> memory, Calls calls);
+/// Whether these calls reach arenas.
+bool reach_arenas(Calls calls);
 
 /// Calls use(first, piece) for all of `values`, one piece after another: `piece` is host memory that stands for the elements
 /// from `first` on. Pieces begin at multiples of `alignment` elements, at most 2^18. With Access::read, what `use` writes to

@@ -8,11 +8,15 @@
 
 namespace shoal::device {
 
+/// Which calls of the library that sends messages read and write arenas. Collectives reach them only if messages of one rank
+/// to another do.
+enum class Reach : std::uint8_t { nothing, messages, collectives };
+
 /// A rank's place on its machine, and what it asks of the device.
 struct RankPlace {
-  int local = 0;                      ///< index among the ranks of this machine, 0 .. ranks - 1
-  int ranks = 1;                      ///< of this machine
-  bool messages_reach_arenas = true;  ///< whether the library that sends messages reads and writes arenas
+  int local = 0;  ///< index among the ranks of this machine, 0 .. ranks - 1
+  int ranks = 1;  ///< of this machine
+  Reach reach = Reach::collectives;
 };
 
 /// What ranks tell each other about their GPUs, as bytes. All zero if arenas are memory of the host.
@@ -35,8 +39,8 @@ Unit open(const RankPlace& place);
 /// What open() has returned.
 const Unit& unit();
 
-/// RankPlace::messages_reach_arenas as given to open(); true before.
-bool messages_reach_arenas();
+/// RankPlace::reach as given to open(); everything before.
+Reach reach();
 
 /// Bytes of the unit's memory that arenas may still take; the largest number if arenas are memory of the host. 256 MiB are
 /// left out, for the kernels' code, which CUDA loads when a kernel is first used.
