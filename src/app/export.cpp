@@ -20,7 +20,8 @@ Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
     require_input(problem.empty(), directory, ": cannot be written to: ", problem);
   });
   const LoadedModel loaded(world, invocation, Purpose::weights);
-  export_weights(world, loaded.setup().options.model, loaded.engine(), directory);
+  const Span<float> piece = take_export_piece(loaded.engine(), loaded.memory());
+  export_weights(world, loaded.setup().options.model, loaded.engine(), piece, directory);
   if (world.all().rank() == 0) {
     std::printf("%s: weights of step %lld written to %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
                 directory.c_str());

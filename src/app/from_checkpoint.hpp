@@ -22,6 +22,7 @@ class LoadedModel {
   std::int64_t step() const { return step_; }
   const Setup& setup() const { return *setup_; }
   zero::Engine& engine() const { return machine_->engine; }
+  Memory& memory() const { return machine_->memory; }
   pipeline::Runner& runner() const { return machine_->runner; }
   model::Model& model() const { return machine_->engine.model(); }
 

@@ -38,6 +38,7 @@ Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machi
       trainer_(setup, world, machine),
       faults_(options_, world.all().rank(), before.has_value()),
       saves_(world, setup, machine, lineage_, directory, faults_),
+      export_piece_(options_.output.export_dir.empty() ? Span<float>() : take_export_piece(machine.engine, machine.memory)),
       trace_(open_trace(world, setup, machine, first_step_, peak_gflops)),
       metrics_(world, options_.output.dir, first_step_),
       log_(setup, world, peak_gflops, first_step_),
@@ -199,7 +200,7 @@ Exit Run::close(Exit exit) {
   replace_by_mean(world_, machine_, made_none ? first_step_ : history_.steps.last().step,
                   made_none && before_ ? &*before_ : nullptr);
   if (!options_.output.export_dir.empty() && exit == Exit::done) {
-    export_weights(world_, options_.model, machine_.engine, options_.output.export_dir);
+    export_weights(world_, options_.model, machine_.engine, export_piece_, options_.output.export_dir);
     log_.note("weights exported to " + options_.output.export_dir);
   }
   const std::string checksum = io::hexadecimal(io::params_checksum(world_.all(), common_parameters(machine_)));

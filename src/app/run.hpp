@@ -66,6 +66,7 @@ class Run {
   Trainer trainer_;
   Faults faults_;
   Saves saves_;
+  Span<float> export_piece_;  // if output.export is set
   std::unique_ptr<io::TraceFile> trace_;
   Metrics metrics_;
   StepLog log_;

@@ -18,6 +18,7 @@
 #include "shoal/zero/stages.hpp"
 #include "stage_memory.hpp"
 #include "threads.hpp"
+#include "weights.hpp"
 
 namespace shoal::app {
 
@@ -177,7 +178,9 @@ plan::ExtraAllocations extra_allocations(const config::Options& options, const D
                                          Purpose purpose, int rank) {
   return [=](zero::Engine& engine, Memory& memory) {
     runner(options, stages, engine, nullptr, memory);
+    if (purpose == Purpose::weights) take_export_piece(engine, memory);
     if (purpose != Purpose::train) return;
+    if (!options.output.export_dir.empty()) take_export_piece(engine, memory);
     synchroniser(options, engine, node_groups(rank, division.ranks, division.sync_group_size), memory);
     take_checkpoint_copy(options, engine, memory);
   };

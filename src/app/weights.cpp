@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <vector>
@@ -106,7 +107,14 @@ void require_export(const std::string& option, const fs::path& directory, bool o
   io::require_target(option, directory / config_name, config, overwrite);
 }
 
-void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine,
+Span<float> take_export_piece(const zero::Engine& engine, Memory& memory) {
+  constexpr std::size_t most = std::size_t{1} << 20U;  // long enough that messages and writes are as fast as whole units'
+  std::size_t elements = 0;
+  for (const auto& unit : engine.units()) elements = std::max(elements, unit.elements);
+  return memory.take<float>(Kind::staging, std::min(elements, most), "weights to export");
+}
+
+void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine, Span<float> memory,
                     const fs::path& directory) {
   const auto& units = engine.units();
   std::unique_ptr<io::SafetensorsWriter> writer;  // on rank 0
@@ -118,10 +126,14 @@ void export_weights(comm::World& world, const model::ModelOptions& options, zero
     }
     writer = std::make_unique<io::SafetensorsWriter>(directory / weights_name, tensors);
   });
-  for (std::size_t u = 0; u < units.size(); ++u) {  // at most one unit is gathered at a time
-    const std::vector<float> values = engine.states().whole_master(static_cast<int>(u));
-    on_rank_0(world.all(), [&] {
-      for (const auto& p : units[u].parameters) writer->append(Span<const float>(values).subspan(p.offset, p.elements()));
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    engine.states().whole_master(static_cast<int>(u), memory, [&](std::size_t first, Span<const float> piece) {
+      on_rank_0(world.all(), [&] {
+        for (const auto& p : units[u].parameters) {
+          const Range part = intersection(p.range(), {first, first + piece.size()});
+          if (!part.empty()) writer->append(piece.subspan(part.begin - first, part.size()));
+        }
+      });
     });
   }
   on_rank_0(world.all(), [&] {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "shoal/base/memory.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/model/model.hpp"
 #include "shoal/zero/engine.hpp"
@@ -23,8 +24,12 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine);
 /// exist, or, with `overwrite`, are those of an earlier export. The message begins with `option`.
 void require_export(const std::string& option, const std::filesystem::path& directory, bool overwrite);
 
-/// Collective: rank 0 writes directory/model.safetensors and config.json, and replaces existing ones.
-void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine,
+/// The memory of the host in which export_weights() gathers tensors, piece by piece: a few MiB.
+Span<float> take_export_piece(const zero::Engine& engine, Memory& memory);
+
+/// Collective: rank 0 writes directory/model.safetensors and config.json, and replaces existing ones. memory: that of
+/// take_export_piece().
+void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine, Span<float> memory,
                     const std::filesystem::path& directory);
 
 }  // namespace shoal::app

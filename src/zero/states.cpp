@@ -133,34 +133,54 @@ int States::first_not_finite() const {
   return static_cast<int>(broken - master_.begin());
 }
 
-std::vector<float> States::whole_master(int unit) const {
-  const ShardLayout& own = layout(unit);
-  if (units_[static_cast<std::size_t>(unit)].copy_of) return {};
-  std::vector<float> whole(units_[static_cast<std::size_t>(unit)].elements);
-  device::in_pieces(master(unit), device::Access::read, granule, [&](std::size_t first, Span<float> piece) {
-    std::copy(piece.begin(), piece.end(), whole.begin() + static_cast<std::ptrdiff_t>(own.optimizer.begin + first));
-  });
-  if (own.updated_in_part()) gather_shards(whole);
-  if (groups_.model != nullptr) send_to_stages(unit, whole);
-  return whole;
+void States::whole_master(int unit, Span<float> memory,
+                          const std::function<void(std::size_t first, Span<const float> piece)>& use) const {
+  const model::UnitLayout& of = units_[static_cast<std::size_t>(unit)];
+  if (of.copy_of) return;
+  const int source = groups_.model == nullptr ? -1 : model_rank_of(unit);
+  for (std::size_t first = 0; first < of.elements; first += memory.size()) {
+    const Range range = {first, std::min(first + memory.size(), of.elements)};
+    const Span<float> piece = memory.first(range.size());
+    copy_kept(unit, range, piece);
+    if (layout(unit).updated_in_part()) gather_shards(of.elements, range, piece);
+    if (source >= 0) groups_.model->broadcast(comm::bytes_of(piece), source).wait();
+    use(first, piece);
+  }
 }
 
-void States::gather_shards(Span<float> whole) const {
+std::vector<float> States::whole_master(int unit) const {
+  std::vector<float> whole(units_[static_cast<std::size_t>(unit)].elements), result;
+  whole_master(unit, whole, [&](std::size_t, Span<const float> piece) { result.assign(piece.begin(), piece.end()); });
+  return result;
+}
+
+/// Copies those elements of the range that this rank keeps.
+void States::copy_kept(int unit, Range range, Span<float> piece) const {
+  const Range held = layout(unit).optimizer, part = intersection(held, range);
+  if (part.empty()) return;
+  const Span<float> kept = master(unit).subspan(part.begin - held.begin, part.size());
+  device::in_pieces(kept, device::Access::read, granule, [&](std::size_t first, Span<float> values) {
+    std::copy(values.begin(), values.end(), piece.subspan(part.begin - range.begin + first).begin());
+  });
+}
+
+/// Each rank sends the others that part of its shard of the unit, which has so many elements, that is in the range.
+void States::gather_shards(std::size_t elements, Range range, Span<float> piece) const {
   std::vector<comm::Request> shards;
   for (int rank = 0; rank < groups_.ranks; ++rank) {  // in contrast to all_gather_parts(), of any size
-    const Range shard = shard_of(whole.size(), rank, groups_.ranks);
-    const Span<float> values = whole.subspan(shard.begin, shard.size());
-    if (!shard.empty()) shards.push_back(groups_.group->broadcast(comm::bytes_of(values), rank));
+    const Range part = intersection(shard_of(elements, rank, groups_.ranks), range);
+    if (part.empty()) continue;
+    const Span<float> values = piece.subspan(part.begin - range.begin, part.size());
+    shards.push_back(groups_.group->broadcast(comm::bytes_of(values), rank));
   }
   for (comm::Request& shard : shards) shard.wait();
 }
 
-/// The rank of the model group that has the unit sends it to the others.
-void States::send_to_stages(int unit, Span<float> whole) const {
-  comm::Communicator& copy = *groups_.model;
-  std::vector<std::int64_t> owner = {layout(unit).elements > 0 ? copy.rank() : -1};
-  copy.all_reduce(Span<std::int64_t>(owner), comm::Reduce::max).wait();
-  if (owner.front() >= 0) copy.broadcast(comm::bytes_of(whole), static_cast<int>(owner.front())).wait();
+/// The rank of the model group that has the unit, or -1. Collective over that group.
+int States::model_rank_of(int unit) const {
+  std::vector<std::int64_t> owner = {layout(unit).elements > 0 ? groups_.model->rank() : -1};
+  groups_.model->all_reduce(Span<std::int64_t>(owner), comm::Reduce::max).wait();
+  return static_cast<int>(owner.front());
 }
 
 std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units, const std::string& prefix,

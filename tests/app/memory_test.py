@@ -20,6 +20,7 @@ LARGE = {
     "train": {"steps": 1},
     "trace": {"level": "off"},
 }
+WIDE = {**LARGE, "model": {**LARGE["model"], "n_layer": 2, "n_embd": 1792}}
 TINY = {**LARGE, "model": {**SMALL["model"], "n_layer": 1, "block_size": 16}}
 # Allowed difference: a fraction of the plan, plus bytes. A run may use less, because a short run does not touch all
 # parts of its buffers (space for the largest message, workspaces). Using more would be memory that was not planned.
@@ -93,6 +94,21 @@ class Memory(Program):
             for ranks in RANKS[1:]:
                 with self.subTest(dtype=dtype, ranks=ranks):
                     self.check_fall(taken[1, 3], taken[ranks, 3], ranks)
+
+    def test_an_export_takes_what_was_planned(self):
+        if sanitized():
+            skip("AddressSanitizer's own memory is many times the program's")
+        besides = self.besides(2, "fp32")
+        for more in ((), ("--pipeline.size=2", "--model.tied=false")):
+            with self.subTest(more):
+                options = ("--zero.stage=3", *more)
+                export = self.dir / f"weights-{len(more)}"
+                without = self.measured(WIDE, 2, *options)
+                exporting = self.measured(WIDE, 2, *options, f"--output.export={export}")
+                self.assertEqual(exporting.planned - without.planned, 4 << 20, "a piece of a unit")
+                self.check(exporting, besides)
+                added = max(exporting.peaks) - max(without.peaks)
+                self.assertLess(added, 30 * MB, "a unit has 150 MB")
 
 
 if __name__ == "__main__":

@@ -75,6 +75,13 @@ TEST_P(StatesTest, InitialValuesDoNotDependOnRanksAndStage) {
       }
     }
     EXPECT_EQ(states_.whole_master(number), alone);
+    std::vector<float> memory(300), pieces;  // shards and tensors begin within pieces
+    states_.whole_master(number, memory, [&](std::size_t begin, Span<const float> piece) {
+      EXPECT_EQ(begin, pieces.size());
+      EXPECT_LE(piece.size(), memory.size());
+      pieces.insert(pieces.end(), piece.begin(), piece.end());
+    });
+    EXPECT_EQ(pieces, alone);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,12 @@ class States {
   /// Reads all masters: for messages about a failed step.
   int first_not_finite() const;
 
-  /// All masters of a unit, on all ranks, also if it is absent here; a copy has none. Collective, also over
-  /// RankGroups::model; for exporting.
+  /// Calls use(first, piece) with all masters of a unit, in pieces that lie in `memory` of the host: those from element
+  /// `first` on, as many as fit. On all ranks, also if the unit is absent here; a copy has none. Collective, also over
+  /// RankGroups::model, and with `memory` of the same size everywhere; for exporting.
+  void whole_master(int unit, Span<float> memory,
+                    const std::function<void(std::size_t first, Span<const float> piece)>& use) const;
+  /// The same in one piece.
   std::vector<float> whole_master(int unit) const;
 
   enum class Which { own, kept };
@@ -66,8 +71,9 @@ class States {
   std::vector<NamedSlice> moment_slices(const std::vector<Range>& wanted) const;
 
  private:
-  void gather_shards(Span<float> whole) const;
-  void send_to_stages(int unit, Span<float> whole) const;
+  void copy_kept(int unit, Range range, Span<float> piece) const;
+  void gather_shards(std::size_t elements, Range range, Span<float> piece) const;
+  int model_rank_of(int unit) const;
   std::vector<Range> ranges(Which which) const;
   std::byte* parameter(int unit, std::size_t element) const;
 
