@@ -2,7 +2,10 @@
 #include "nccl_handles.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -71,7 +74,10 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "ncclCommSplit() need
 
 std::string nccl_version() { return version_text(loaded_version()); }
 
+/// [Note: one order of calls]. setenv() is safe here: groups are made before this program starts a thread of its own, and
+/// before CUDA does.
 NcclHandles::NcclHandles(const MPI_Comm& ranks, double timeout_s) : timeout_(timeout_s) {
+  require(setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0) == 0, "setenv: ", std::strerror(errno));
   const int version = loaded_version();
   require(version >= NCCL_VERSION_CODE, "the NCCL that was loaded is ", version_text(version),
           ", but this program was compiled for ", version_text(NCCL_VERSION_CODE), "; load that one or a newer one");

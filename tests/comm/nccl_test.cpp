@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <type_traits>
@@ -189,6 +190,15 @@ TEST_F(Nccl, ManyOperationsMayBeUnfinished) {
   Array<float> values(std::vector<float>(4, 1.0F));
   for (int i = 0; i < 600; ++i) all().all_reduce(values.data(), Reduce::max).wait();
   EXPECT_EQ(values.values(), std::vector<float>(4, 1.0F));
+}
+
+TEST_F(Nccl, CallsOfSeveralGroupsKeepTheirOrderUnlessTheEnvironmentSaysOtherwise) {
+  const char* const variable = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  EXPECT_STREQ(std::getenv(variable), "1");
+  setenv(variable, "0", 1);
+  divide(0);
+  EXPECT_STREQ(std::getenv(variable), "0");
+  setenv(variable, "1", 1);
 }
 
 TEST_F(Nccl, MemoryOfBothKindsIsRefused) {
