@@ -162,13 +162,14 @@ TEST(Ending, AStalledRankIsReportedWithAllOthers) {
   EXPECT_LT(ended.seconds, 20);
 }
 
-/// If a rank's memory cannot be read (it is on another machine, alone), the ranks that wait for it report it.
+/// If a rank's memory cannot be read (it is on another machine, alone), the ranks that wait for it report it. (The program
+/// makes two watchdogs, each with one collective.)
 TEST(Ending, AStalledRankOfAnotherMachineIsReportedByThoseThatWait) {
   const Ended ended = run("unseen", 3);
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.said, AllOf(ContainsRegex("shoal: rank 0 has waited [0-9]+ s for all_reduce"),
                                 HasSubstr("no sign of life from rank 1 ("), HasSubstr("\n  rank 1 does not answer"),
-                                ContainsRegex("\n  ranks 0, 2 wait for all_reduce \\(number 3 of group all\\) for ")));
+                                ContainsRegex("\n  ranks 0, 2 wait for all_reduce \\(number 4 of group all\\) for ")));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
   EXPECT_LT(ended.seconds, 20);
 }
