@@ -214,9 +214,9 @@ Request start_tree(Communicator& group, std::optional<DType> sum_as, Blocks bloc
   for (const Block& block : blocks) block_bytes.push_back(size_in_bytes(block));
   const TreeDirection direction = sum_as ? TreeDirection::reduce_scatter : TreeDirection::all_gather;
   if (group.queued()) {
-    return group.start(sum_as ? queued_tree_reduce_scatter(group, std::move(blocks), *sum_as, scratch)
-                              : queued_tree_all_gather(group, std::move(blocks)),
-                       queued_tree_traffic(group, direction, block_bytes));
+    return group.start(
+        sum_as ? queued_tree_reduce_scatter(group, blocks, *sum_as, scratch) : queued_tree_all_gather(group, blocks),
+        queued_tree_traffic(group, direction, block_bytes));
   }
   const Traffic sent = tree_traffic(group.rank(), direction, block_bytes, [&](int rank) { return group.same_node(rank); });
   return group.start(std::make_shared<TreeOperation>(group, sum_as, std::move(blocks), scratch), sent);
