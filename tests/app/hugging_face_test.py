@@ -157,7 +157,7 @@ class HuggingFace(Program):
         content = odd.read_bytes()
         scale = content.index(b"transformer.ln_f.weight")
         odd.write_bytes(content[:scale] + content[scale:].replace(b'"F32"', b'"I32"', 1))
-        done = self.refused("train", self.start_from(odd), "--dry-run", contains=[f"{name} is missing"])
+        done = self.refused("train", self.start_from(odd), "--dry-run", contains=[f"{name} is missing"], lines=3)
         self.assertIn("transformer.ln_f.bias_of_another is no tensor of the model", done.stderr)
         self.assertIn("transformer.ln_f.weight: dtype I32; weights are read from F32, BF16 and F16", done.stderr)
 

@@ -288,9 +288,6 @@ class Study(StudyProgram):
             (["--study.strategies=stage 3 zero.stage=4"], ["zero.stage = 4: no such stage"]),
             (["--study.strategies=stage 1 zero.qwz=8"], ["stage 1 zero.qwz=8, strong", "zero.qwz = 8 has no effect"]),
             (["--study.strategies=stage 3, stage 3"], ["stage 3 twice"]),
-            (["--memory.limit=0.0001"], ["stage 3, strong scaling, 1 node x 1 rank", "the run needs", "cheapest"]),
-            (["--study.micro=largest", "--memory.limit=0.0001"], ["the run needs", "cheapest"]),
-            (["--study.scaling=weak", "--study.nodes=3,4"], ["batch.global = 8 of 3 ranks cannot be scaled to 4 ranks"]),
             (["--batch.global=0"], ["study.scaling = strong needs a batch.global"]),
             (["--study.time=60"], ["study.time = 60: not a wall time"]),
             (["--study.network=none.json"], ["none.json", "cannot be read"]),
@@ -300,6 +297,13 @@ class Study(StudyProgram):
         ):  # fmt: skip
             with self.subTest(options=options):
                 self.refused("study", deck, *options, contains=contains)
+        for points, options, contains in (  # a line for each point
+            (3, ["--memory.limit=0.0001"], ["stage 3, strong scaling, 1 node x 1 rank", "the run needs", "cheapest"]),
+            (3, ["--study.micro=largest", "--memory.limit=0.0001"], ["the run needs", "cheapest"]),
+            (2, ["--study.scaling=weak", "--study.nodes=3,4"], ["batch.global = 8 of 3 ranks cannot be scaled to 4 ranks"]),
+        ):
+            with self.subTest(options=options):
+                self.refused("study", deck, *options, contains=contains, lines=points)
         self.assertFalse((self.dir / "results").exists())
         self.refused("study", self.study_deck(strategys="stage 3"), contains=["deck.cfg:", "study.strategys: unknown option; did you mean study.strategies?"])  # fmt: skip
         self.refused("train", deck, contains=["deck.cfg:", "[study]: unknown section"])
