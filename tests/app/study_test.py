@@ -300,7 +300,11 @@ class Study(StudyProgram):
         for points, options, contains in (  # a line for each point
             (3, ["--memory.limit=0.0001"], ["stage 3, strong scaling, 1 node x 1 rank", "the run needs", "cheapest"]),
             (3, ["--study.micro=largest", "--memory.limit=0.0001"], ["the run needs", "cheapest"]),
-            (2, ["--study.scaling=weak", "--study.nodes=3,4"], ["batch.global = 8 of 3 ranks cannot be scaled to 4 ranks"]),
+            (
+                2,
+                ["--study.scaling=weak", "--study.nodes=3,4"],
+                ["batch.global = 8 of 3 ranks cannot be scaled to 4 ranks"],
+            ),
         ):
             with self.subTest(options=options):
                 self.refused("study", deck, *options, contains=contains, lines=points)
