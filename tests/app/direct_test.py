@@ -105,7 +105,7 @@ class Direct(Program):
     def test_it_needs_a_gpt(self):
         self.refused(
             "train", self.deck(DECK, model={"kind": "mlp"}), "--dry-run",
-            contains=["model.direct = true", "model.kind"],
+            contains=["model.direct = true", "model.kind"], lines=2,  # and model.n_head
         )  # fmt: skip
 
 
