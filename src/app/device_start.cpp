@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "division.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/gpu_aware.hpp"
@@ -39,10 +40,9 @@ bool may_share() {
 /// Nodes of comm.ranks_per_node are parts of a machine, so machines are told apart by the names of their hosts.
 device::RankPlace place_of(const comm::World& world, int rank) {
   const std::vector<std::string>& hosts = world.topology().hosts;
-  const std::string& own = hosts[static_cast<std::size_t>(rank)];
   device::RankPlace place;
-  place.local = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank, own));
-  place.ranks = static_cast<int>(std::count(hosts.begin(), hosts.end(), own));
+  place.local = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank, hosts[static_cast<std::size_t>(rank)]));
+  place.ranks = ranks_on_host(world, rank);
   return place;
 }
 

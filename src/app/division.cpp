@@ -20,9 +20,9 @@ Division divide(const config::Options& options, int ranks, int on_node) {
   return division;
 }
 
-int ranks_on_host(const comm::World& world) {
+int ranks_on_host(const comm::World& world, int rank) {
   const std::vector<std::string>& hosts = world.topology().hosts;
-  return static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(world.rank())]));
+  return static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(rank)]));
 }
 
 bool depends_on_nodes(const config::Options& options) {

@@ -19,8 +19,8 @@ struct Division {
 /// ranks: those that were started. on_node: ranks on a node of the machine; comm.ranks_per_node takes precedence.
 Division divide(const config::Options& options, int ranks, int on_node);
 
-/// Number of ranks on this rank's host. They share its memory, also if comm.ranks_per_node makes several nodes of it.
-int ranks_on_host(const comm::World& world);
+/// Number of ranks on the host of this rank. They share its memory, also if comm.ranks_per_node makes several nodes of it.
+int ranks_on_host(const comm::World& world, int rank);
 
 /// True if a rank's memory and the results depend on which ranks share a node.
 bool depends_on_nodes(const config::Options& options);

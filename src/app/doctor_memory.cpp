@@ -106,7 +106,7 @@ double least_of(comm::World& world, double mine) {
 
 Finding check_memory(Patient& patient) {
   comm::World& world = patient.world;
-  const int ranks_here = ranks_on_host(world);
+  const int ranks_here = ranks_on_host(world, world.rank());
   const double total = meminfo("MemTotal"), available = meminfo("MemAvailable"), in_groups = free_in_control_groups(),
                address = std::min(soft_limit(RLIMIT_AS), soft_limit(RLIMIT_DATA)), pinned = soft_limit(RLIMIT_MEMLOCK);
   const double for_rank = std::min({available / ranks_here, in_groups / ranks_here, address});

@@ -151,7 +151,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   setup.threads = choose_threads(world, options.train.threads);
   kernels::set_threads(setup.threads);  // workspaces are planned for this number
   const bool as_started = ranks == world.size(), training = purpose == Purpose::train;
-  const int on_host = as_started ? ranks_on_host(world) : 1;
+  const int on_host = as_started ? ranks_on_host(world, world.rank()) : 1;
   setup.division = divide(options, ranks, as_started ? world.node().size() : ranks);
   const int data_ranks = setup.division.ranks;
   const int rank = as_started ? setup.division.axes.position(world.rank(), ranks).data : 0;

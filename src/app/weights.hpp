@@ -24,7 +24,7 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine);
 /// exist, or, with `overwrite`, are those of an earlier export. The message begins with `option`.
 void require_export(const std::string& option, const std::filesystem::path& directory, bool overwrite);
 
-/// The memory of the host in which export_weights() gathers tensors, piece by piece: a few MiB.
+/// Takes the memory in which export_weights() gathers units, one piece after another: at most 4 MiB of the host's.
 Span<float> take_export_piece(const zero::Engine& engine, Memory& memory);
 
 /// Collective: rank 0 writes directory/model.safetensors and config.json, and replaces existing ones. memory: that of

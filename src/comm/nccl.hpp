@@ -32,10 +32,11 @@ std::string nccl_version();
 /// what is started, all ranks start; parts that have no bytes on some rank leave a gap in the order, but do not change it.
 /// That includes prefetched units, which are on another queue than sums, and means and parameters of neighbours that are
 /// still in flight when the next step starts its sums: on the queue of sums these come after them, on all ranks. Messages of
-/// two ranks alone, as between the stages of a pipeline, must have an order over all of them too (pipeline/program.hpp). Of
-/// two communicators and two queues, the device may still carry out calls in another order than they were made in, and
-/// another one on each rank. NCCL 2.26 and newer forbid that if NCCL_LAUNCH_ORDER_IMPLICIT=1, which is set for it unless the
-/// environment has it; older ones do not know it. The double checks the order if SHOAL_NCCL_DOUBLE has the word `serial`.
+/// two ranks alone, as between the stages of a pipeline, must have an order over all of them too (pipeline/program.hpp). The
+/// device may still carry out calls of two communicators, made on two queues, in another order than they were made in, which
+/// can differ from rank to rank. NCCL 2.26 and newer keep the order if NCCL_LAUNCH_ORDER_IMPLICIT=1, which the program sets
+/// unless the environment has the variable; older versions ignore it. The double checks the order if SHOAL_NCCL_DOUBLE has
+/// the word `serial`.
 class NcclGroups {
  public:
   virtual ~NcclGroups() = default;

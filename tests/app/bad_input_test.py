@@ -220,11 +220,7 @@ class BadInput(Program):
         self.assertEqual((verdict["ok"], verdict["exit_code"], verdict["text"]), (False, 1, said))
 
     def test_a_full_disk(self):
-        self.needs_root()
-        disk = self.dir / "disk"
-        disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2500k", "tmpfs", disk], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
+        disk = self.small_disk("2500k")
         deck = self.deck(SMALL, model={"n_embd": 64}, train={"steps": 4}, batch={"micro": 2, "global": 4})
         # One checkpoint of this model takes 1.3 MB, so the second one fills the disk.
         done = self.shoal(
@@ -242,11 +238,7 @@ class BadInput(Program):
         self.assertEqual(self.shoal("info", disk / left[0], "--verify").returncode, 0)
 
     def test_what_a_killed_save_left_gives_its_space_to_the_next_save(self):
-        self.needs_root()
-        disk = self.dir / "disk"
-        disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3500k", "tmpfs", disk], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
+        disk = self.small_disk("3500k")
         deck = self.deck(SMALL, model={"n_embd": 64}, train={"steps": 2}, batch={"micro": 2, "global": 4})
         options = (f"--checkpoint.dir={disk}", "--checkpoint.keep=1", "--checkpoint.resume=latest")
         self.train(deck, *options, out="run")
@@ -257,16 +249,18 @@ class BadInput(Program):
             self.train(deck, *options, f"--train.steps={steps}", f"--checkpoint.async={checkpoint_async}", out="run")
             self.assertEqual([file.name for file in disk.glob("step_*")], [f"step_{steps:08}.h5"])
 
-    def needs_root(self):
+    def small_disk(self, size):
+        """Mounts a file system of this size for the test."""
         if os.geteuid() != 0:
             skip("a small file system needs root to mount")
-
-    def test_a_full_disk_ends_the_trace_not_the_run(self):
-        self.needs_root()
         disk = self.dir / "disk"
         disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1400k", "tmpfs", disk], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
+        return disk
+
+    def test_a_full_disk_ends_the_trace_not_the_run(self):
+        disk = self.small_disk("1400k")
         deck = self.deck(SMALL, train={"steps": 400})
         options = (f"--trace.file={disk / 'trace.h5'}", "--trace.level=kernels", "--trace.interval=1")
         done = self.shoal("train", deck, *options, f"--output.dir={self.dir / 'out'}", ranks=2)

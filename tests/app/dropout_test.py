@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The masks of dropout in whole runs: each step has its own, and so has each sample of its batch, whichever micro-batch it is
-in."""
+"""Dropout in whole runs: each step and each sample of its batch has its own mask, whichever micro-batch the sample is in."""
 
 from program import SMALL, Program, main
 
-PERIOD = 32
+ALPHABET = "abcdefghijklmnopqrstuvwxyz012345"
 
 
 class Dropout(Program):
     def losses(self, *options, ranks=1):
         """The losses of steps that change nothing, on samples that are all the same."""
         text = self.dir / "text.txt"
-        text.write_text("abcdefghijklmnopqrstuvwxyz012345"[:PERIOD] * 100)
+        text.write_text(ALPHABET * 100)
         deck = self.deck(
             SMALL,
             data={"source": text, "tokenizer": "bytes"},
-            model={"vocab_size": 0, "block_size": PERIOD},
+            model={"vocab_size": 0, "block_size": len(ALPHABET)},
             optimizer={"lr": 0},
             trace={"level": "off"},
         )

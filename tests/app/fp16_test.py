@@ -25,8 +25,11 @@ class Fp16(Program):
 
     def scales(self, out):
         """The loss scale of every step."""
-        lines = [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
-        return [(line["step"], line["loss_scale"]) for line in lines]
+        return [(line["step"], line["loss_scale"]) for line in self.metrics(out)]
+
+    def metrics(self, out):
+        """The lines about the steps of a run."""
+        return [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
 
     def test_residuals_of_quantized_gradients_have_the_scale_of_the_loss(self):
         """A run goes on with another power of two. Quantization does not depend on it, but fp16 rounds the smallest gradients
@@ -98,8 +101,8 @@ class Fp16(Program):
             self.assertEqual(self.scales(out), scales[start:], f"from step {start}")
 
     def test_steps_that_overflow_are_no_updates(self):
-        """Neither for the schedule nor for Adam's corrections: on samples that are all the same, a run whose first steps overflow
-        has the losses and rates of one without overflows, later."""
+        """They count neither for the schedule nor for Adam's bias correction. All samples are the same, so a run whose first steps
+        overflow has, after them, the losses and learning rates of a run without overflows."""
         text = self.dir / "text.txt"
         text.write_text("0123456789abcdef" * 2000)
         deck = self.deck(
@@ -110,20 +113,16 @@ class Fp16(Program):
             schedule={"kind": "linear", "warmup_steps": 8},
             optimizer={"lr": 0.01},
         )
-        late = self.by_step(deck, "late")
-        overflows = sum(scale > late[-1]["loss_scale"] for scale in (line["loss_scale"] for line in late))
+        self.train(deck, out="late")
+        late = self.metrics("late")
+        overflows = sum(line["loss_scale"] > late[-1]["loss_scale"] for line in late)
         self.assertGreater(overflows, 1)
-        begun_with = f"--train.loss_scale_power={math.log2(late[-1]['loss_scale']):.0f}"
-        early = self.by_step(deck, "early", begun_with)[:-overflows]
+        self.train(deck, f"--train.loss_scale_power={math.log2(late[-1]['loss_scale']):.0f}", out="early")
+        early = self.metrics("early")[:-overflows]
         self.assertGreater(len({line["lr"] for line in early}), 4, "a rate that stays shows nothing")
         self.assertGreater(early[0]["loss"] - early[-1]["loss"], 0.5)
         for name in ("loss", "lr", "grad_norm", "loss_scale"):
             self.assertEqual([line[name] for line in late[overflows:]], [line[name] for line in early], name)
-
-    def by_step(self, deck, out, *options):
-        """The lines about the steps of a run."""
-        self.train(deck, *options, out=out)
-        return [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units, and shards of them, that are larger than the pieces in which the program converts, sends, saves and loads them: other
-tests have small models, of which each is one piece."""
+"""Runs of a model whose units, and their shards, are larger than the pieces in which the program converts, sends, saves and
+loads them. In other tests models are so small that each unit is one piece."""
 
 from program import Program, main, trajectory
 
@@ -49,7 +49,7 @@ class LargeUnits(Program):
         self.assertNotEqual(trajectory(pushed), trajectory(alone), "nodes that train alone have another trajectory")
 
     def test_checkpoints(self):
-        """Saved by the ranks of one strategy and loaded by those of another: the bits of the uninterrupted run."""
+        """A run that is resumed with another strategy and number of ranks has the bits of the uninterrupted one."""
         adam = ("--optimizer.kind=adamw", "--optimizer.lr=0.01")
         whole = self.train(self.small, *adam, "--zero.stage=3", "--checkpoint.every=3", ranks=2, out="whole")
         file = self.dir / "whole/checkpoints/step_00000003.h5"

@@ -98,7 +98,8 @@ class SystemCalls(Program):
                 self.assertRegex(said[0], rf"^shoal: rank 1: .*tokens\.h5: {expected}$")
 
     def test_a_checkpoint_is_created_once_and_renamed_once(self):
-        """Others open it once. One rank of the node syncs, in the background each: the data before the name, and then the name."""
+        """Other ranks open it once. One rank of each node syncs it, or every rank if it is written in the background. Rank 0 syncs
+        the file before it renames it, and then the directory, before it deletes an older checkpoint."""
         saves, keep = 5, 2
         for io, later in (("auto", "false"), ("auto", "true"), ("collective", "false")):
             with self.subTest(io, later=later):

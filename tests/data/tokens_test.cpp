@@ -78,7 +78,7 @@ TEST_F(Sources, CharactersAreNumberedInOrder) {
   EXPECT_THAT(sample(*data.train, 1), ElementsAre(4, 2, 3, 1, 6));
 }
 
-/// Their ids do not fit into a byte.
+/// The ids of more than 256 characters do not fit into a byte.
 TEST_F(Sources, MoreCharactersThanAByteHasValues) {
   std::string text;
   for (unsigned i = 0; i < 500; ++i) text += {'\xE4', static_cast<char>(0xB8 + i / 64), static_cast<char>(0x80 + i % 64)};

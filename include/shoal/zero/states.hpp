@@ -53,9 +53,9 @@ class States {
   /// Reads all masters: for messages about a failed step.
   int first_not_finite() const;
 
-  /// Calls use(first, piece) with all masters of a unit, in pieces that lie in `memory` of the host: those from element
-  /// `first` on, as many as fit. On all ranks, also if the unit is absent here; a copy has none. Collective, also over
-  /// RankGroups::model, and with `memory` of the same size everywhere; for exporting.
+  /// Calls use(first, piece) for all masters of a unit, one piece after another, on every rank, even if the unit is absent
+  /// there. A piece lies in `memory`, which is the host's and has the same size on all ranks, and begins with element
+  /// `first` of the unit. Does nothing for a unit that is a copy. Collective, also over RankGroups::model; for exporting.
   void whole_master(int unit, Span<float> memory,
                     const std::function<void(std::size_t first, Span<const float> piece)>& use) const;
   /// The same in one piece.
