@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_isa.sh BUILD JOBS: tests kernels, models and whole runs as on every kind of x86-64 processor that this one can emulate: the
-# build in BUILD with each limit of instructions, and builds for older processors.
+# test_isa.sh BUILD JOBS: tests kernels, models, plans of memory and whole runs as on every kind of x86-64 processor that this one
+# can emulate: the build in BUILD with each limit of instructions, and builds for older processors.
 set -euo pipefail
 # shellcheck source=limits.sh
 . "$(dirname "$0")/limits.sh"
@@ -12,7 +12,7 @@ failed=()
 # run NAME BUILD: without the tests with an @ in their name, which set a limit themselves.
 run() {
   echo "== $1"
-  ctest --test-dir "$2" --output-on-failure -LE long -E @ -R '^(kernels|model)/|^app/(trajectory|w1)_test$' || failed+=("$1")
+  ctest --test-dir "$2" --output-on-failure -LE long -E @ -R '^(kernels|model|plan)/|^app/(memory|plan|trajectory|w1)_test$' || failed+=("$1")
 }
 
 for limit in AVX2 AVX512_CORE AVX512_CORE_BF16; do
@@ -32,7 +32,7 @@ for arch in x86-64-v3 x86-64-v4 native; do
     continue
   fi
   cmake --preset cpu -B "build-isa-$arch" -DSHOAL_ARCH=$arch -DSHOAL_BENCH=OFF >/dev/null
-  cmake --build "build-isa-$arch" -j "$jobs" --target shoal kernels_tests model_tests
+  cmake --build "build-isa-$arch" -j "$jobs" --target shoal kernels_tests model_tests plan_tests
   run "SHOAL_ARCH=$arch" "build-isa-$arch"
 done
 
