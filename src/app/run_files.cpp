@@ -88,18 +88,25 @@ void remove_files(const OldFiles& old) {
   }
 }
 
-/// Fails if checkpoint.dir holds a file that is not a checkpoint under a name that this run may give to one of its own. With
-/// resume = latest such files are read, and passed over with a warning. A run that is resumed from a path may replace
-/// damaged checkpoints, since they may be those of the steps that it repeats.
+/// Fails if the directory of checkpoints holds something else under a name that this run may give to one of its own. With
+/// resume = latest such files are read, and passed over with a warning; those of an earlier run in output.dir are
+/// prepare_output()'s. A run that is resumed from a path may replace damaged checkpoints, since they may be those of the
+/// steps that it repeats.
 void check_checkpoints(const config::Options& options) {
-  const std::string option = "checkpoint.dir = " + options.checkpoint.dir + ": ";
-  if (options.checkpoint.dir.empty() || options.checkpoint.resume == "latest") return;
-  for (const fs::path& file : io::list_checkpoints(options.checkpoint.dir)) {
+  const bool in_output = options.checkpoint.dir.empty();
+  const std::string option =
+      in_output ? "output.dir = " + options.output.dir + ": " : "checkpoint.dir = " + options.checkpoint.dir + ": ";
+  const fs::path directory = checkpoint_directory(options);
+  const auto require_own = [&](const fs::path& file, bool damaged_too) {
     heartbeat::beat();
-    if (io::checkpoint_step(file).value_or(0) > static_cast<std::int64_t>(options.train.steps)) continue;
-    const bool damaged = resumes(options) ? io::is_hdf5(file) : options.output.overwrite && io::is_torn(file);
+    if (io::checkpoint_step(file).value_or(0) > static_cast<std::int64_t>(options.train.steps)) return;
+    const bool damaged = damaged_too && (resumes(options) ? io::is_hdf5(file) : io::is_torn(file));
     if (!damaged) io::require_target(option, file, io::own_kind(io::FileKind::checkpoint), true);
-  }
+  };
+  for (const fs::path& place : io::list_obstacles(directory)) require_own(place, false);
+  if (options.checkpoint.resume == "latest" || (in_output && !resumes(options))) return;
+  const bool replaces_damaged = resumes(options) || options.output.overwrite;
+  for (const fs::path& file : io::list_checkpoints(directory)) require_own(file, replaces_damaged);
 }
 
 /// Removes the note of an earlier run that was aborted.

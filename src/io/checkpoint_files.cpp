@@ -30,6 +30,8 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return error == std::errc() ? std::optional(step) : std::nullopt;
 }
 
+bool is_checkpoint_name(const std::string& name) { return step_of(name).has_value(); }
+
 bool is_temporary(const std::string& name) {
   const std::string_view suffix = format::temporary_suffix;
   return name.ends_with(suffix) && step_of(std::string_view(name).substr(0, name.size() - suffix.size()));
@@ -65,9 +67,8 @@ std::string checkpoint_name(std::int64_t step) {
 std::optional<std::int64_t> checkpoint_step(const fs::path& file) { return step_of(file.filename().string()); }
 
 std::vector<fs::path> list_checkpoints(const fs::path& directory) {
-  std::vector<fs::path> files = files_of(
-      directory, [](const std::string& name) { return step_of(name).has_value(); },
-      [](const fs::directory_entry& entry, std::error_code& error) { return entry.is_regular_file(error); });
+  const auto is_one = [](const fs::directory_entry& entry, std::error_code& error) { return entry.is_regular_file(error); };
+  std::vector<fs::path> files = files_of(directory, is_checkpoint_name, is_one);
   const auto key = [](const fs::path& file) { return std::pair(checkpoint_step(file), file); };
   std::sort(files.begin(), files.end(), [&](const fs::path& a, const fs::path& b) { return key(a) < key(b); });
   return files;
@@ -79,6 +80,13 @@ std::vector<fs::path> list_unfinished_checkpoints(const fs::path& directory) {
     return fs::is_regular_file(status) || fs::is_symlink(status);
   };
   return files_of(directory, is_temporary, is_one);
+}
+
+std::vector<fs::path> list_obstacles(const fs::path& directory) {
+  const auto is_one = [](const fs::directory_entry& entry, std::error_code& error) {
+    return fs::is_directory(entry.symlink_status(error));
+  };
+  return files_of(directory, is_checkpoint_name, is_one);
 }
 
 }  // namespace shoal::io

@@ -103,6 +103,24 @@ class Files(Program):
         self.train(deck, *options, "--checkpoint.resume=latest", out="resumed")
         self.assertEqual(self.shoal("info", last, "--verify").returncode, 0)
 
+    def test_what_is_in_the_way_of_a_checkpoint_is_found_at_the_start(self):
+        deck, saves = self.deck(TINY), "--checkpoint.every=2"
+        self.train(deck, saves, out="first")
+        first = self.dir / "first/checkpoints/step_00000002.h5"
+        (self.dir / "out/checkpoints").mkdir(parents=True)
+        last = self.dir / "out/checkpoints/step_00000004.h5"
+        said = ["output.dir = out: out/checkpoints/step_00000004.h5: exists and is not a checkpoint"]
+        last.write_text("years of work")
+        resumed = f"--checkpoint.resume={first}"
+        self.one_line("train", deck, saves, "--output.dir=out", resumed, ranks=2, contains=said)
+        self.assertEqual(last.read_text(), "years of work")
+        last.unlink()
+        last.mkdir()
+        for more in ((), ("--output.overwrite",), (resumed,), ("--checkpoint.resume=latest",)):
+            self.one_line("train", deck, saves, "--output.dir=out", *more, ranks=2, contains=said)
+        self.assertEqual([path.name for path in (self.dir / "out").iterdir()], ["checkpoints"], "nothing was begun")
+        self.train(deck, saves, "--train.steps=3", out="out")
+
     @staticmethod
     def holder(lock):
         try:
@@ -141,14 +159,16 @@ class Files(Program):
         self.assertFalse((out / "shoal.lock").exists() or (saves / "shoal.lock").exists(), "released at the end")
 
     def test_a_directory_that_cannot_be_listed_is_not_empty(self):
-        deck = self.deck(TINY)
+        deck, out = self.deck(TINY), self.dir / "out"
         self.train(deck, out="out")
-        metrics = (self.dir / "out/metrics.jsonl").read_bytes()
+        metrics = (out / "metrics.jsonl").read_bytes()
         fails = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_CALL": "opendir", "SHOAL_FAIL_ERRNO": str(errno.EMFILE)}
-        fails["SHOAL_FAIL_BELOW"] = str(self.dir / "out")
-        said = [f"{self.dir / 'out'}: cannot be listed", os.strerror(errno.EMFILE)]
-        self.one_line("train", deck, f"--output.dir={self.dir / 'out'}", code=1, contains=said, env=fails)
-        self.assertEqual((self.dir / "out/metrics.jsonl").read_bytes(), metrics)
+        fails["SHOAL_FAIL_BELOW"] = str(out)
+        for at, place in enumerate((out / "checkpoints", out), start=1):
+            said = [f"shoal: {place}: cannot be listed: {os.strerror(errno.EMFILE)}"]
+            again = {**fails, "SHOAL_FAIL_AT": str(at)}
+            self.one_line("train", deck, f"--output.dir={out}", code=1, contains=said, env=again)
+            self.assertEqual((out / "metrics.jsonl").read_bytes(), metrics)
 
     def test_tokens_that_cannot_be_read_now_are_not_bad_input(self):
         (self.dir / "text.txt").write_text("to be or not to be")
