@@ -44,7 +44,8 @@ run: configure
 test: all
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE long -j $(TEST_JOBS)
 
-# Tests kernels, models, plans of memory and whole runs as on processors with fewer instructions, and in builds for such processors.
+# Tests kernels, models, plans of memory and whole runs as on processors with fewer instructions, and in builds for such
+# processors.
 test-isa: all
 	tests/support/test_isa.sh $(BUILD) $(JOBS)
 

@@ -88,25 +88,31 @@ void remove_files(const OldFiles& old) {
   }
 }
 
-/// Fails if the directory of checkpoints holds something else under a name that this run may give to one of its own. With
-/// resume = latest such files are read, and passed over with a warning; those of an earlier run in output.dir are
-/// prepare_output()'s. A run that is resumed from a path may replace damaged checkpoints, since they may be those of the
-/// steps that it repeats.
+/// Fails if the directory of checkpoints holds something else under a name that this run may give to one of its own. Files
+/// are not checked here if resume = latest, which reads them and passes over damaged ones with a warning, nor if they belong
+/// to an earlier run in output.dir, since prepare_output() checks that. A run that is resumed from a path may replace
+/// damaged checkpoints: they may be those of the steps that it repeats.
 void check_checkpoints(const config::Options& options) {
   const bool in_output = options.checkpoint.dir.empty();
   const std::string option =
       in_output ? "output.dir = " + options.output.dir + ": " : "checkpoint.dir = " + options.checkpoint.dir + ": ";
   const fs::path directory = checkpoint_directory(options);
-  const auto require_own = [&](const fs::path& file, bool damaged_too) {
-    heartbeat::beat();
-    if (io::checkpoint_step(file).value_or(0) > static_cast<std::int64_t>(options.train.steps)) return;
-    const bool damaged = damaged_too && (resumes(options) ? io::is_hdf5(file) : io::is_torn(file));
-    if (!damaged) io::require_target(option, file, io::own_kind(io::FileKind::checkpoint), true);
+  const auto is_reached = [&](const fs::path& file) {
+    return io::checkpoint_step(file).value_or(0) <= static_cast<std::int64_t>(options.train.steps);
   };
-  for (const fs::path& place : io::list_obstacles(directory)) require_own(place, false);
+  const auto require_own = [&](const fs::path& file) {
+    io::require_target(option, file, io::own_kind(io::FileKind::checkpoint), true);
+  };
+  for (const fs::path& obstacle : io::list_obstacles(directory)) {
+    if (is_reached(obstacle)) require_own(obstacle);
+  }
   if (options.checkpoint.resume == "latest" || (in_output && !resumes(options))) return;
-  const bool replaces_damaged = resumes(options) || options.output.overwrite;
-  for (const fs::path& file : io::list_checkpoints(directory)) require_own(file, replaces_damaged);
+  for (const fs::path& file : io::list_checkpoints(directory)) {
+    heartbeat::beat();
+    if (!is_reached(file)) continue;
+    const bool damaged = resumes(options) ? io::is_hdf5(file) : options.output.overwrite && io::is_torn(file);
+    if (!damaged) require_own(file);
+  }
 }
 
 /// Removes the note of an earlier run that was aborted.

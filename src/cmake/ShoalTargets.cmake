@@ -106,6 +106,23 @@ function(shoal_nccl_test name)
   endforeach()
 endfunction()
 
+# shoal_limited_tests(matmul_test peak_test [AVX512_ARGUMENTS --gtest_filter=...]) adds tests of one process once more for each
+# kind of processor with fewer instructions: kernels/matmul_test@AVX2. AVX512_ARGUMENTS: arguments where the limit has AVX-512.
+function(shoal_limited_tests)
+  cmake_parse_arguments(T "" "" "AVX512_ARGUMENTS" ${ARGN})
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  foreach(limit AVX2 AVX512_CORE AVX512_CORE_BF16)
+    set(arguments ${T_AVX512_ARGUMENTS})
+    if(limit STREQUAL "AVX2")
+      set(arguments "")
+    endif()
+    foreach(name ${T_UNPARSED_ARGUMENTS})
+      shoal_test_properties(${folder}/${name}@${limit} LABELS ${folder}
+        COMMAND ${PROJECT_SOURCE_DIR}/tests/support/limited.sh ${limit} $<TARGET_FILE:${folder}_${name}> ${arguments})
+    endforeach()
+  endforeach()
+endfunction()
+
 function(shoal_test_properties name)
   cmake_parse_arguments(T "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS" ${ARGN})
   add_test(NAME ${name} COMMAND ${T_COMMAND})

@@ -83,7 +83,7 @@ TEST(MemoryProblem, AdvisesTheCheapestChangeThatIsEnough) {
             advice_for(with(1, 1), 4, "zero.stage = 1, " + interval + "1, 4 ranks, no more of them on a node"));
 }
 
-// Which change needs least depends on the processor's kernels, so the limit is below what all of them need.
+// Which change needs the least memory depends on the kernels of the processor. The limit is one byte less than that.
 TEST(MemoryProblem, AdvisesNoNodesThatWouldTrainLocally) {
   std::size_t least = needed(options(), 2);
   for (const int stage : {0, 1, 2, 3}) {

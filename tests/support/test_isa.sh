@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_isa.sh BUILD JOBS: tests kernels, models, plans of memory and whole runs as on every kind of x86-64 processor that this one
-# can emulate: the build in BUILD with each limit of instructions, and builds for older processors.
+# test_isa.sh BUILD JOBS: tests kernels, models, plans of memory and whole runs as on every kind of x86-64 processor that this
+# one can emulate: the build in BUILD with each limit of instructions, and builds for older processors.
 set -euo pipefail
 # shellcheck source=limits.sh
 . "$(dirname "$0")/limits.sh"
 build=$1 jobs=$2
 export CTEST_PARALLEL_LEVEL=$jobs
+tests='^(kernels|model|plan)/|^app/(memory|plan|trajectory|w1)_test$'
 failed=()
 
 # run NAME BUILD: without the tests with an @ in their name, which set a limit themselves.
 run() {
   echo "== $1"
-  ctest --test-dir "$2" --output-on-failure -LE long -E @ -R '^(kernels|model|plan)/|^app/(memory|plan|trajectory|w1)_test$' || failed+=("$1")
+  ctest --test-dir "$2" --output-on-failure -LE long -E @ -R "$tests" || failed+=("$1")
 }
 
 for limit in AVX2 AVX512_CORE AVX512_CORE_BF16; do

@@ -133,7 +133,7 @@ std::optional<std::int64_t> checkpoint_step(const std::filesystem::path& file);
 /// directory does not exist; an Error if it exists and cannot be listed.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
 std::vector<std::filesystem::path> list_unfinished_checkpoints(const std::filesystem::path& directory);
-/// Directories under names of checkpoints: no file can replace them.
+/// Directories that have the name of a checkpoint, which no checkpoint can replace. Errors as above.
 std::vector<std::filesystem::path> list_obstacles(const std::filesystem::path& directory);
 
 }  // namespace shoal::io
