@@ -56,16 +56,21 @@ task=${PBS_ARRAY_INDEX:-${SHOAL_TASK:-}}
 base=${SHOAL_OUT:-$PWD/runs/${number%%\[*}}
 out=$base${task:+/$task}
 mkdir -p "$(dirname "$out")"
+swept=()
 if [[ -n ${SHOAL_SWEEP:-} ]]; then
   line=$(sed -n "${task:?SHOAL_SWEEP is for job arrays: qsub -J 1-N}p" "$SHOAL_SWEEP")
   [[ -n $line ]] || { echo "$SHOAL_SWEEP has no line $task" >&2; exit 2; }
   read -ra swept <<<"$line"
-  preset+=("${swept[@]}")
 fi
+# An option that the job is given takes the place of the one that `shoal jobscript` has filled in.
 read -ra options <<<"${SHOAL_OPTIONS:-}"
+options+=("${swept[@]}")
+for option in "${preset[@]}"; do
+  [[ " ${options[*]} " == *" ${option%%=*}"[=\ ]* ]] || options+=("$option")
+done
 
 stop=()
-if [[ "${preset[*]} ${options[*]}" == *train.stop_after* ]]; then
+if [[ "${options[*]}" == *train.stop_after* ]]; then
   : # the user's own limit
 elif command -v qstat >/dev/null; then
   stop=(--train.stop_after=auto)
@@ -81,21 +86,26 @@ nodes=$(sort -u "$PBS_NODEFILE" | wc -l)
 cores=${SHOAL_CORES:-8}
 bind=${SHOAL_BIND:-core}
 mpiexec=${SHOAL_MPIEXEC:-mpiexec}
+equal_nodes() {
+  [[ $((ranks % nodes)) -eq 0 ]] || { echo "$ranks ranks on $nodes nodes: this mpiexec wants as many on each" >&2; exit 2; }
+}
 case $("$mpiexec" --version 2>&1 || true)$("$mpiexec" --help 2>&1 || true) in
   *HYDRA*) # MPICH
     [[ $bind != core ]] || bind=core:$cores
     launch=("$mpiexec" -f "$PBS_NODEFILE" -n "$ranks" -bind-to "$bind") ;;
   *"Open MPI"* | *OpenRTE*)
+    equal_nodes
     launch=("$mpiexec" --hostfile "$PBS_NODEFILE" -n "$ranks" --map-by "ppr:$((ranks / nodes)):node:PE=$cores" --bind-to "$bind"
       -x OMP_NUM_THREADS) ;;
   *--cpu-bind*) # HPE's PALS, which knows the nodes of the job
+    equal_nodes
     [[ $bind != core ]] || bind=depth
     launch=("$mpiexec" -n "$ranks" --ppn "$((ranks / nodes))" --depth "$cores" --cpu-bind "$bind") ;;
   *) # Intel MPI binds by itself
     launch=("$mpiexec" -f "$PBS_NODEFILE" -n "$ranks") ;;
 esac
 
-running='' deleted=no warned=no idle=0
+running='' deleted=no warned=no
 # qsig may send a signal to this shell alone, so it is passed on to mpiexec, and from there to the ranks. SIGINT and SIGUSR2 become
 # SIGUSR1, since MPICH's mpiexec ends everything at a second SIGINT, and itself at a SIGUSR2, which is therefore ignored below.
 # SIGTERM comes from qdel, or at the end of the walltime.
@@ -104,7 +114,9 @@ trap 'deleted=yes; kill -TERM "$running" || true' TERM
 newest() { compgen -G "$out/checkpoints/step_*.h5" | sort | tail -n 1 || true; }
 
 # A rank that dies ends the others, but not the job: the run starts again here, from its last checkpoint, if all nodes answer.
-# If they do not, the job is submitted again. It ends after three attempts in a row that made no new checkpoint.
+# If they do not, the job is submitted again. It ends after three attempts in a row that made no new checkpoint, wherever they
+# were made: the next job gets their number.
+idle=${SHOAL_ATTEMPTS:-0}
 while true; do
   # If an earlier job used the directory, this one resumes from its last checkpoint, or from the beginning if there is none.
   again=()
@@ -113,10 +125,11 @@ while true; do
   fi
   before=$(newest)
   rm -f "$out/aborted.txt"
+  [[ $warned == no ]] || { status=75; break; } # the signal came when no run was there to get it
   (
     trap '' USR2
     exec "${launch[@]}" "$shoal" train "$deck" --train.device=cuda --output.dir="$out" --checkpoint.dir="$out/checkpoints" \
-      "${stop[@]}" "${again[@]}" "${preset[@]}" "${options[@]}"
+      "${stop[@]}" "${again[@]}" "${options[@]}"
   ) &
   running=$!
   while kill -0 "$running" 2>/dev/null; do # `wait` would lose one of two signals at a time
@@ -126,10 +139,10 @@ while true; do
   done
   status=0
   wait "$running" || status=$?
-  [[ $status -ne 0 && $status -ne 2 && $status -ne 75 && $deleted == no ]] || break
   latest=$(newest)
   idle=$((idle + 1))
-  [[ $latest == "$before" ]] || idle=0
+  [[ $latest == "$before" && $status -ne 75 ]] || idle=0
+  [[ $status -ne 0 && $status -ne 2 && $status -ne 75 && $deleted == no ]] || break
   [[ -n $latest && $idle -lt 3 ]] || break
   if [[ $warned == yes ]] || ! timeout --kill-after=5 "${SHOAL_ANSWER:-20}" "${launch[@]}" true; then
     status=75 # soon out of time, or without a node
@@ -140,18 +153,31 @@ while true; do
 done
 trap - USR1 USR2 TERM INT
 
-# resource NAME: the value in the record of this job, where long lines are broken: "    Resource_List.select = 2:ncpus=2".
-resource() { qstat -f "$PBS_JOBID" 2>/dev/null | sed -e ':a' -e '$!N' -e 's/\n\t//' -e 'ta' -e 'P' -e 'D' | sed -n "s/^ *$1 = //p"; }
+# Submits the next job, with the resources, queue, account, project and variables of this one. qstat shows them, and breaks long
+# lines: "    Resource_List.select = 2:ncpus=2".
 submit_again() {
-  local next=(-q "$PBS_O_QUEUE") name value
-  for name in select place walltime; do
-    value=$(resource "Resource_List.$name")
-    [[ -z $value ]] || next+=(-l "$name=$value")
-  done
-  value=$(resource Account_Name)
+  local record name value next=(-q "$PBS_O_QUEUE") site=() select names
+  record=$(qstat -f "$PBS_JOBID" 2>/dev/null | sed -e ':a' -e '$!N' -e 's/\n\t//' -e 'ta' -e 'P' -e 'D') || true
+  shown() { sed -n "s/^ *$1 = //p" <<<"$record"; }
+  select=$(shown Resource_List.select)
+  while read -r name _ value; do
+    case $name in
+      select | place | walltime) next+=(-l "$name=$value") ;;
+      ncpus | mpiprocs | ompthreads | ngpus | mem | vmem | nodes | nodect) ;; # sums over the chunks of select
+      *) [[ :$select == *:$name=* ]] || site+=(-l "$name=$value") ;;           # filesystems, licences
+    esac
+  done < <(sed -n 's/^ *Resource_List\.//p' <<<"$record")
+  value=$(shown Account_Name)
   [[ -z $value ]] || next+=(-A "$value")
-  export SHOAL_OUT=$base SHOAL_TASK=$task
-  qsub "${next[@]}" -v "$(compgen -e SHOAL | paste -sd,)" "$0" # $0 is PBS's copy of this script
+  value=$(shown project)
+  [[ -z $value || $value == _pbs_project_default ]] || next+=(-P "$value")
+  # Of the variables with which the job was submitted (-v, -V) those that still exist, and the script's own.
+  export SHOAL_OUT=$base SHOAL_TASK=$task SHOAL_ATTEMPTS=$idle
+  names=$(shown Variable_List | tr ',' '\n' | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p')
+  names=$(comm -12 <(compgen -e | sort) <(printf '%s\n' "$names" "$(compgen -e SHOAL)" | grep -v '^PBS_' | sort -u))
+  next+=(-v "$(paste -sd, <<<"$names")" "$0") # $0 is PBS's copy of this script
+  # Some of these resources a site may have set itself, and may not let users ask for.
+  qsub "${site[@]}" "${next[@]}" || { [[ ${#site[@]} -gt 0 ]] && qsub "${next[@]}"; }
 }
 if [[ $status -eq 75 && $deleted == no && ${SHOAL_CHAIN:-yes} != no ]]; then
   submit_again || echo "submit the job again with -v SHOAL_OUT=$base, and it resumes" >&2

@@ -55,8 +55,13 @@
 set -euo pipefail
 cd "$SLURM_SUBMIT_DIR"
 
+# A job that was submitted by a task of an array inherits its variables, but is no task.
+if [[ -n ${SLURM_ARRAY_JOB_ID:-} ]] && array=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%F) &&
+  ! grep -qx "$SLURM_ARRAY_JOB_ID" <<<"$array"; then
+  unset SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID
+fi
 # The task of an array that started last has the number of the array, which for `scontrol requeue` and squeue means all tasks.
-# The others have numbers of their own. (SLURM_ARRAY_JOB_ID may be that of another job: one submitted from a task inherits it.)
+# The others have numbers of their own.
 job=$SLURM_JOB_ID
 [[ $job != "${SLURM_ARRAY_JOB_ID:-}" ]] || job+=_$SLURM_ARRAY_TASK_ID
 
@@ -69,17 +74,22 @@ deck=${SHOAL_DECK:-${input:-$PWD/inputs/quickstart.cfg}}
 [[ -f $deck || -n ${SHOAL_DECK:-} ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
 out=${SHOAL_OUT:-$PWD/runs/${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${SLURM_ARRAY_TASK_ID:+/$SLURM_ARRAY_TASK_ID}
 mkdir -p "$(dirname "$out")"
+swept=()
 if [[ -n ${SHOAL_SWEEP:-} ]]; then
   line=$(sed -n "${SLURM_ARRAY_TASK_ID:?SHOAL_SWEEP is for job arrays: sbatch --array=1-N}p" "$SHOAL_SWEEP")
   [[ -n $line ]] || { echo "$SHOAL_SWEEP has no line $SLURM_ARRAY_TASK_ID" >&2; exit 2; }
   read -ra swept <<<"$line"
-  preset+=("${swept[@]}")
 fi
+# An option that the job is given takes the place of the one that `shoal jobscript` has filled in.
+options=("${swept[@]}" "$@")
+for option in "${preset[@]}"; do
+  [[ " ${options[*]} " == *" ${option%%=*}"[=\ ]* ]] || options+=("$option")
+done
 
 # All ranks of a node see all of its GPUs, so that they reach each other's memory; rank k of the node takes the k-th.
 # --cpu-bind=cores keeps each rank on its own cores. train.device makes a program for processors refuse the job.
 export OMP_NUM_THREADS=1
-running='' watching='' cancelled=no warned=no idle=0
+running='' watching='' cancelled=no warned=no
 # The ranks get SIGUSR1 and SIGUSR2 through srun. SIGTERM comes from scancel, which sends it to the ranks itself.
 trap 'warned=yes; kill -USR1 "$running" || true' USR1
 trap 'warned=yes; kill -USR2 "$running" || true' USR2
@@ -111,7 +121,10 @@ end_steps() {
 }
 
 # A rank that dies ends the others, but not the job: the run starts again here, from its last checkpoint, if all nodes answer.
-# If they do not, the job goes back into the queue. It ends after three attempts in a row that made no new checkpoint.
+# If they do not, the job goes back into the queue. It ends after three attempts in a row that made no new checkpoint, wherever
+# they were made: a job that goes back into the queue leaves their number for its next start.
+idle=$(cat "$out/attempts.txt" 2>/dev/null || echo 0)
+rm -f "$out/attempts.txt"
 while true; do
   # A job that was requeued, after status 75 or because a node failed, resumes from its last checkpoint, too. If there is none,
   # it starts from the beginning.
@@ -122,10 +135,11 @@ while true; do
   before=$(newest)
   rm -f "$out/aborted.txt"
   [[ $nodes -eq 1 ]] || watch_first_node
+  [[ $warned == no ]] || { status=75; break; } # the signal came when no run was there to get it
   # --overlap: for a while SLURM may count a step as running although its processes are dead.
   srun --overlap --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind="${SHOAL_BIND:-cores}" \
     --gpu-bind=none --kill-on-bad-exit=1 "$shoal" train "$deck" --train.device=cuda --output.dir="$out" \
-    --checkpoint.dir="$out/checkpoints" "${again[@]}" "${preset[@]}" "$@" &
+    --checkpoint.dir="$out/checkpoints" "${again[@]}" "${options[@]}" &
   running=$!
   while kill -0 "$running" 2>/dev/null; do # `wait` would lose one of two signals at a time
     # A rank that has ended all ranks leaves this note. srun might wait for others, or for a node without power, for KillWait
@@ -135,10 +149,10 @@ while true; do
   done
   status=0
   wait "$running" || status=$?
-  [[ $status -ne 0 && $status -ne 2 && $status -ne 75 && $cancelled == no ]] || break
   latest=$(newest)
   idle=$((idle + 1))
-  [[ $latest == "$before" ]] || idle=0
+  [[ $latest == "$before" && $status -ne 75 ]] || idle=0
+  [[ $status -ne 0 && $status -ne 2 && $status -ne 75 && $cancelled == no ]] || break
   [[ -n $latest && $idle -lt 3 ]] || break
   if [[ $warned == yes ]] || ! all_answer; then
     status=75 # soon out of time, or without a node
@@ -152,6 +166,7 @@ trap - USR1 USR2 TERM INT
 [[ -z $watching ]] || kill "$watching" 2>/dev/null || true
 
 if [[ $status -eq 75 && $cancelled == no ]]; then
-  scontrol requeue "$job" # ends this script
+  [[ $idle -eq 0 ]] || echo "$idle" >"$out/attempts.txt" # on a full disk the job ends here
+  scontrol requeue "$job"                                # ends this script
 fi
 exit "$status"

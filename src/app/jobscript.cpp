@@ -25,17 +25,22 @@ constexpr const char* mark = "# Written by `shoal jobscript`";
 
 constexpr std::uint64_t mib = 1U << 20U;
 
-/// Memory of a process beside what is planned: the program, MPI, the files that it reads; on GPUs also CUDA's libraries, of
-/// which other programs report one to two GiB.
+/// Memory of a process beside what is planned and its text: the program, MPI, buffers of files; on GPUs also CUDA's
+/// libraries, of which other programs report one to two GiB.
 std::uint64_t besides_plan_mib() { return device::kind() == device::DeviceKind::cuda ? 2048 : 256; }
 constexpr double more_than_planned = 1.05;
 
 /// The wall time before whose end SLURM sends the warning; of a short job a quarter.
 constexpr std::uint64_t longest_warning_s = 120;
 
+std::string text_of(const std::optional<std::uint64_t>& text_bytes) {
+  if (!text_bytes) return ". The text of data.source is not here, and not counted";
+  return *text_bytes == 0 ? "" : text(", and ", plan::bytes_text(*text_bytes), " of text (tokens files need none)");
+}
+
 std::uint64_t node_mib(const Job& job) {
-  const double rank =
-      more_than_planned * static_cast<double>(job.rank_bytes) + static_cast<double>(besides_plan_mib() * mib);
+  const double rank = more_than_planned * static_cast<double>(job.rank_bytes) +
+                      static_cast<double>(besides_plan_mib() * mib + job.text_bytes.value_or(0));
   return static_cast<std::uint64_t>(std::ceil(rank * static_cast<double>(job.ranks_per_node) / static_cast<double>(mib)));
 }
 
@@ -136,7 +141,8 @@ std::string script_of(const Job& job, System system) {
           "# SPDX-License-Identifier: Apache-2.0\n", mark, " for ", config::shown(job.deck), ": ",
           counted(job.nodes, "node"), " x ", counted(job.ranks_per_node, "rank"), " x ", counted(job.cores_per_rank, "core"),
           ".\n# A rank plans ", plan::bytes_text(job.rank_bytes), chosen.on_gpus ? " of the host's memory" : "",
-          "; the memory asked for is 5 % more, and ", besides_plan_mib(), " MiB per rank.\n# ", chosen.submit,
+          "; the memory asked for is 5 % more, and ", besides_plan_mib(), " MiB per rank", text_of(job.text_bytes), ".\n# ",
+          chosen.submit,
           " submits it. What it does on signals and at the end of its time, and the variables that it takes: jobscripts/ of "
           "shoal.\n\n"),
       chosen.directive);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,11 @@ constexpr const auto& table_of(System) { return system_names; }
 /// What a script asks for.
 struct Job {
   std::uint64_t nodes = 1, ranks_per_node = 1, cores_per_rank = 1, seconds = 3600;
-  std::uint64_t rank_bytes = 0;      ///< planned, of the host's memory
-  std::string program, deck;         ///< absolute paths
-  std::vector<std::string> options;  ///< "--section.name=value"
-  std::string out;                   ///< output.dir, an absolute path; empty: a directory named after the job
+  std::uint64_t rank_bytes = 0;             ///< planned, of the host's memory
+  std::optional<std::uint64_t> text_bytes;  ///< of the text that a rank keeps; nothing if that is not known
+  std::string program, deck;                ///< absolute paths
+  std::vector<std::string> options;         ///< "--section.name=value"
+  std::string out;                          ///< output.dir, an absolute path; empty: a directory named after the job
 
   std::uint64_t ranks() const { return nodes * ranks_per_node; }
 };

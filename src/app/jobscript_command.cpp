@@ -15,6 +15,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/config/wall_time.hpp"
+#include "shoal/data/tokens.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/io/text_file.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -43,7 +44,7 @@ std::vector<std::string> given_options(const config::Invocation& invocation) {
 }
 
 /// Plans the memory of a rank; bad_input() if the deck does not fit these ranks, or memory.limit.
-std::uint64_t planned_bytes(config::Invocation asked, const Job& job) {
+void plan_memory(config::Invocation asked, Job& job) {
   const int ranks = static_cast<int>(job.ranks());
   config::validate(asked, ranks);
   config::Options& o = asked.options;
@@ -56,7 +57,8 @@ std::uint64_t planned_bytes(config::Invocation asked, const Job& job) {
     const std::string problem = memory_problem(inputs, o, *limit);
     require_input(problem.empty(), problem);
   }
-  return host_bytes(inputs.memory().bytes, device::kind());
+  job.rank_bytes = host_bytes(inputs.memory().bytes, device::kind());
+  job.text_bytes = data::text_bytes(o.data, o.model.vocab_size);
 }
 
 Job job_of(const config::Invocation& invocation) {
@@ -73,7 +75,7 @@ Job job_of(const config::Invocation& invocation) {
   job.program = fs::read_symlink("/proc/self/exe");
   job.deck = fs::absolute(invocation.deck).lexically_normal();
   job.options = given_options(invocation);
-  job.rank_bytes = planned_bytes(invocation, job);
+  plan_memory(invocation, job);
   return job;
 }
 

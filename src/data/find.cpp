@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the files of the options, checks tokens files, and reads text.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "found_source.hpp"
@@ -123,6 +124,21 @@ Found find(const DataOptions& options) {
   found.train = pack_source(train.source);
   found.train_text = std::move(train.text);
   return found;
+}
+
+std::optional<std::size_t> text_bytes(const DataOptions& options, std::size_t vocab_size) {
+  if (options.source == "synthetic") return 0;
+  std::size_t tokens = 0;  // a byte is at most one
+  try {
+    for (const std::string& source : {options.source, options.val_source}) {
+      if (source.empty()) continue;
+      const Files files = find_files("data.source", source);
+      if (!are_token_files("data.source", files)) tokens += bytes_of(files);
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return tokens * PackedTokens::bytes_per_token(vocab_size);
 }
 
 }  // namespace shoal::data

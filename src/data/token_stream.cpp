@@ -7,8 +7,6 @@
 
 namespace shoal::data {
 
-PackedTokens::PackedTokens(std::size_t vocab_size) : width_(vocab_size > 256 ? sizeof(std::int32_t) : 1) {}
-
 PackedTokens::PackedTokens(std::size_t vocab_size, std::vector<std::byte> bytes) : PackedTokens(vocab_size) {
   bytes_ = std::move(bytes);
 }

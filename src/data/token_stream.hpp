@@ -26,7 +26,8 @@ class TokenStream {
 /// A running text in memory, with one byte per token if the vocabulary allows it, otherwise four.
 class PackedTokens : public TokenStream {
  public:
-  explicit PackedTokens(std::size_t vocab_size);
+  static std::size_t bytes_per_token(std::size_t vocab_size) { return vocab_size > 256 ? sizeof(std::int32_t) : 1; }
+  explicit PackedTokens(std::size_t vocab_size) : width_(bytes_per_token(vocab_size)) {}
   /// bytes: those of other PackedTokens for this vocabulary.
   PackedTokens(std::size_t vocab_size, std::vector<std::byte> bytes);
   void reserve(std::size_t tokens);

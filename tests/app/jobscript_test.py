@@ -23,6 +23,22 @@ echo running >>"$CALLS"
 while :; do /bin/sleep 0.02; done
 """
 
+# What `qstat -f` shows of a job, with a long line broken in two.
+RECORD = """Job Id: 17.server
+    Account_Name = nobody
+    project = coral
+    Resource_List.filesystems = home:eagle
+    Resource_List.mem = 8gb
+    Resource_List.ncpus = 4
+    Resource_List.nodect = 2
+    Resource_List.place = scatter
+    Resource_List.select = 2:ncpus=2
+\t:mpiprocs=2:fpga=1
+    Resource_List.fpga = 2
+    Variable_List = PBS_O_HOME=/home/me,SHOAL_COMM_WAIT=sleep,NCCL_IB_HCA=mlx5_0,
+\tmlx5_1,FI_PROVIDER=cxi,GONE=1
+"""
+
 
 class Scripts(Program):
     def setUp(self):
@@ -34,14 +50,15 @@ class Scripts(Program):
             ("mpiexec", f'case $1 in --version) echo "$VERSION"; exit;; --help) exit;; esac\n{LAUNCHER}'),
             ("scontrol", '[[ $* != "show hostnames"* ]] || printf "node%d\\n" 1 2 3'),
             ("sleep", "exec /bin/sleep 0.02"),
-            ("qsub", ""),
-            ("qstat", "printf '    Account_Name = nobody\\n    Resource_List.select = 2:ncpus=2\\n\\t:mpiprocs=2\\n'"),
+            ("qsub", '[[ " $* " != *" -l ${REFUSED:-none}="* ]]'),
+            ("qstat", f"cat {self.dir / 'record'}"),
         ):
             file = self.dir / "bin" / name
             file.parent.mkdir(exist_ok=True)
             shown = 'case $1 in --version|--help|0.5) ;; *) echo "$(basename "$0") $*" >>"$CALLS" ;; esac\n'
             file.write_text("#!/bin/bash\n" + shown + script)
             file.chmod(0o755)
+        (self.dir / "record").write_text(RECORD)
         (self.dir / "nodes").write_text("a\na\nb\nb\n")
         (self.dir / "sweep").write_text("--optimizer.lr=1e-3\n--optimizer.lr=3e-3 --train.seed=5")
 
@@ -56,11 +73,16 @@ class Scripts(Program):
             "OMP_NUM_THREADS": 3, "VERSION": HYDRA, "ENDS_WITH": "0", **variables,
         }  # fmt: skip
         process = subprocess.Popen(
-            [SOURCE / "jobscripts" / f"{script}.sh", *options], env={k: str(v) for k, v in env.items()},
+            ["bash", SOURCE / "jobscripts" / f"{script}.sh" if isinstance(script, str) else script, *options], env={k: str(v) for k, v in env.items()},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         self.addCleanup(self.end_session, process)
         return process
+
+    def stand_in(self, name, does):
+        file = self.dir / "bin" / name
+        file.write_text(f'#!/bin/bash\necho "{name} $*" >>"$CALLS"\n{does}\n')
+        file.chmod(0o755)
 
     @staticmethod
     def end_session(process):
@@ -115,9 +137,8 @@ class Scripts(Program):
             [[ $n -le $FAILS ]] || exit 0
             [[ $n -gt $MAKES ]] || { mkdir -p runs/17/checkpoints && touch "runs/17/checkpoints/step_0000000$n.h5"; }
             exit 137""")
-        for name, says in (("squeue", "$STEPS"), ("scancel", "")):
-            (self.dir / "bin" / name).write_text(f'#!/bin/bash\necho "{name} $*" >>"$CALLS"\necho {says}\n')
-            (self.dir / "bin" / name).chmod(0o755)
+        self.stand_in("squeue", "echo $STEPS")
+        self.stand_in("scancel", "")
         for script in ("slurm", "slurm_gpu"):
             for fails, makes, lost, code, runs, steps in (
                 (2, 2, 0, 0, 3, "17.0 17.batch 17.extern 17.1"),
@@ -138,6 +159,53 @@ class Scripts(Program):
                 ended = set(re.findall(r"^scancel --signal=KILL (.*)$", calls, re.M))
                 goes_on = makes > 0 and code != 75  # a requeued job's steps are ended by SLURM
                 self.assertEqual(ended, {"17.0", "17.1"}.intersection(steps.split()) if goes_on else set(), calls)
+
+    def test_attempts_without_a_new_checkpoint_are_counted_over_jobs(self):
+        """Every run fails, and then no node answers: after the third job in a row that made no checkpoint nothing follows."""
+        checkpoints = self.dir / "runs" / "17" / "checkpoints"
+        checkpoints.mkdir(parents=True)
+        fails = """
+            [[ $* == *" train "* ]] || exit 1
+            [ -z "$MAKES" ] || touch "runs/17/checkpoints/step_0000000$MAKES.h5"
+            exit 9"""
+        self.stand_in("srun", fails)
+        self.stand_in("mpiexec", f'case $1 in --version) echo "$VERSION"; exit;; --help) exit;; esac\n{fails}')
+        self.stand_in("qsub", 'echo "attempts: $SHOAL_ATTEMPTS" >>"$CALLS"')
+        for script, follows in (
+            ("slurm", "scontrol requeue"),
+            ("slurm_gpu", "scontrol requeue"),
+            ("pbs", "qsub"),
+            ("pbs_gpu", "qsub"),
+        ):
+            (checkpoints / "step_00000001.h5").touch()
+            attempts = 0
+            for makes, code in (("", 75), ("", 75), (2, 75), ("", 75), ("", 75), ("", 9)):
+                calls = self.called(script, MAKES=makes, code=code, SHOAL_ATTEMPTS=attempts)
+                self.assertEqual(follows in calls, code == 75, calls)
+                if found := re.search(r"attempts: (\d+)", calls):
+                    attempts = found.group(1)
+            shutil.rmtree(checkpoints)
+            checkpoints.mkdir()
+
+    def test_the_warning_may_come_between_two_runs(self):
+        """A rank has died, and while the steps that are left of its run are ended, the job is told to stop."""
+        (self.dir / "runs" / "17" / "checkpoints").mkdir(parents=True)
+        self.stand_in("srun", f"""
+            [[ $* == *" train "* ]] || exit 0
+            n=$(grep -c " train " "$CALLS")
+            [[ $n -gt 1 ]] || {{ touch runs/17/checkpoints/step_00000001.h5; exit 9; }}
+            {LAUNCHER}""")  # fmt: skip
+        self.stand_in("squeue", f"while [[ ! -e {self.dir / 'told'} ]]; do /bin/sleep 0.02; done")
+        for script in ("slurm", "slurm_gpu"):
+            self.calls.write_text("")
+            process = self.start(script, ENDS_WITH="")
+            self.wait_for(lambda: "squeue" in self.calls.read_text(), process)
+            process.send_signal(signal.SIGUSR1)
+            (self.dir / "told").touch()
+            said, _ = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 75, said)
+            self.assertIn("\nscontrol requeue 17\n", self.calls.read_text())
+            (self.dir / "told").unlink()
 
     def test_the_last_slurm_node_watches_the_first(self):
         """The node of the script has died: the script is gone, and nothing answers from there."""
@@ -191,14 +259,29 @@ class Scripts(Program):
             self.assertNotIn("qsub", self.signalled(script, signal.SIGTERM))
 
     def test_a_pbs_job_submits_the_next_one(self):
+        """With all that it was submitted with, but for what follows from the chunks, and what the site does not let it ask for."""
+        given = {
+            "SHOAL_COMM_WAIT": "sleep",
+            "NCCL_IB_HCA": "mlx5_0,mlx5_1",
+            "FI_PROVIDER": "cxi",
+            "NCCL_DEBUG": "the node's",
+        }
+        asked = "-q workq -l place=scatter -l select=2:ncpus=2:mpiprocs=2:fpga=1 -A nobody -P coral -v "
         for script in ("pbs", "pbs_gpu"):
-            call = re.search(r"qsub .*", self.called(script, ENDS_WITH=75, code=75, SHOAL_COMM_WAIT="sleep")).group()
-            self.assertIn("-q workq -l select=2:ncpus=2:mpiprocs=2 -A nobody -v ", call)
+            call = re.search(r"qsub .*", self.called(script, ENDS_WITH=75, code=75, **given)).group()
+            self.assertIn("qsub -l filesystems=home:eagle " + asked, call)
             self.assertEqual(set(re.search(r"-v (\S+)", call).group(1).split(",")),
-                             {"SHOAL", "SHOAL_DECK", "SHOAL_OUT", "SHOAL_TASK", "SHOAL_COMM_WAIT"})  # fmt: skip
+                             {"SHOAL", "SHOAL_DECK", "SHOAL_OUT", "SHOAL_TASK", "SHOAL_ATTEMPTS", "SHOAL_COMM_WAIT",
+                              "NCCL_IB_HCA", "FI_PROVIDER"})  # fmt: skip
             self.assertTrue(call.endswith(f"jobscripts/{script}.sh"), call)
+            calls = self.called(script, ENDS_WITH=75, code=75, REFUSED="filesystems")
+            self.assertIn("\nqsub " + asked, calls)
             for more in ({"SHOAL_CHAIN": "no", "ENDS_WITH": 75, "code": 75}, {}, {"ENDS_WITH": 1, "code": 1}):
                 self.assertNotIn("qsub", self.called(script, **more))
+        (self.dir / "record").write_text("    project = _pbs_project_default\n")
+        self.assertRegex(self.called("pbs", ENDS_WITH=75, code=75), r"qsub -q workq -v SHOAL,\S+ /")
+        self.stand_in("qstat", "exit 1")
+        self.assertRegex(self.called("pbs", ENDS_WITH=75, code=75), r"qsub -q workq -v SHOAL,\S+ /")
 
     def test_launchers_are_told_apart(self):
         wanted = {
@@ -211,6 +294,9 @@ class Scripts(Program):
             for version, words in wanted.items():
                 calls = self.called(script, VERSION=version)
                 self.assertIn("mpiexec " + words.replace("%d", str(cores)) + "/programs/shoal train ", calls)
+        (self.dir / "nodes").write_text("a\na\nb\n")
+        for version, code in ((HYDRA, 0), (OPEN_MPI, 2), (PALS, 2), (INTEL, 0)):
+            self.assertEqual(" train " in self.called("pbs", VERSION=version, code=code), code == 0)
         self.assertIn("-bind-to numa ", self.called("pbs", SHOAL_BIND="numa"))
         self.assertIn("--cpu-bind=ldoms ", self.called("slurm", SHOAL_BIND="ldoms"))
 
@@ -239,6 +325,25 @@ class Scripts(Program):
         self.assertIn("SHOAL_TASK", calls)
         self.called("slurm", SHOAL_SWEEP=self.dir / "sweep", SLURM_ARRAY_JOB_ID=9, SLURM_ARRAY_TASK_ID=3, code=2)
         self.called("slurm", SHOAL_SWEEP=self.dir / "sweep", code=1)
+        # A job that a task of array 9 has submitted has the variables of the task, too.
+        for of, out in ((17, "17"), (9, "9/2")):
+            self.stand_in("squeue", f"echo {of}; echo {of}")
+            self.assertIn(f" --output.dir={self.dir}/runs/{out} ", self.called("slurm", **slurm))
+
+    def test_options_of_the_job_take_the_place_of_those_it_was_written_with(self):
+        deck, file = self.deck(SMALL), self.dir / "job.sh"
+        (self.dir / "sweep").write_text("--optimizer.lr=0.5 --zero.stage=1\n")
+        preset = ("--train.seed=9", "--optimizer.lr=1", "--model.vocab_size=9", "--data.source=my text.txt")
+        for system in ("slurm", "pbs"):
+            done = self.shoal("jobscript", deck, "--system", system, *preset, "--output", file, "--output.overwrite")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for given in ("--train.seed=6", "--train.seed 6"):
+                options, variables = (given.split(), {}) if system == "slurm" else ((), {"SHOAL_OPTIONS": given})
+                call = self.called(file, *options, SHOAL_SWEEP=self.dir / "sweep", SLURM_ARRAY_TASK_ID=1, PBS_ARRAY_INDEX=1,
+                                   **variables)  # fmt: skip
+                kept = "--model.vocab_size=9 --data.source=my text.txt\n"
+                swept = "--optimizer.lr=0.5 --zero.stage=1"
+                self.assertIn(f"{swept} {given} {kept}" if system == "slurm" else f"{given} {swept} {kept}", call)
 
 
 class JobScript(Program):
@@ -283,6 +388,22 @@ class JobScript(Program):
         script = self.written(deck, "--nodes=2", "--ranks-per-node=2", "--zero.stage=2")
         asked = int(re.search(r"--mem=(\d+)M", script).group(1))
         self.assertAlmostEqual(asked, 2 * (1.05 * mib + 256), delta=0.01 * asked)
+
+    def test_text_is_kept_by_every_rank(self):
+        """A byte per token if the vocabulary allows it, otherwise four."""
+        deck, data = self.deck(SMALL), self.dir / "text.txt"
+        with data.open("wb") as file:
+            file.truncate(1 << 30)
+
+        def asked(*options):
+            return int(re.search(r"--mem=(\d+)M", self.written(deck, "--ranks-per-node=2", *options)).group(1))
+
+        for vocabulary, gib in ((256, 1), (257, 4)):
+            options = (f"--model.vocab_size={vocabulary}",)
+            more = asked(*options, f"--data.source={data}") - asked(*options)
+            self.assertIn(more, range(2 * gib * 1024 - 1, 2 * gib * 1024 + 2))
+        script = self.written(deck, "--data.source=elsewhere.txt", "--model.vocab_size=256")
+        self.assertIn("The text of data.source is not here, and not counted.\n", script)
 
     def test_it_runs(self):
         deck = self.deck(SMALL, train={"steps": 2})

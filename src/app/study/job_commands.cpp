@@ -13,6 +13,7 @@
 #include "../run_record.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/hash.hpp"
+#include "shoal/data/tokens.hpp"
 
 namespace shoal::app {
 
@@ -104,6 +105,7 @@ std::string JobCommands::script_text(std::size_t point) const {
   job.cores_per_rank = request_.cores_per_rank;
   job.seconds = request_.seconds;
   job.rank_bytes = host_bytes(planned.planned, device::kind());
+  job.text_bytes = data::text_bytes(planned.options.data, planned.options.model.vocab_size);
   job.program = program_;
   job.deck = deck;
   job.out = out;
