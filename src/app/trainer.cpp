@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "evaluate.hpp"
@@ -83,11 +84,14 @@ void Trainer::synchronise(std::int64_t t) {
 }
 
 /// Returns true if nodes exchange their reports after this step: if they synchronize and so wait for each other anyway.
+/// Nodes that never do must still learn that one of them is to stop, however rarely the user wants a line of the log.
 bool Trainer::reports_after(std::int64_t step) const {
   if (groups_.across.ranks == 1) return true;
+  constexpr std::size_t longest_silence = 10;
   const auto steps = static_cast<std::size_t>(step);
   const sync::SyncSchedule& schedule = synchroniser_->schedule();
-  return schedule.period() == 0 ? steps % options_.train.log_every == 0 : schedule.synchronizes(steps);
+  if (schedule.period() != 0) return schedule.synchronizes(steps);
+  return steps % std::min(options_.train.log_every, longest_silence) == 0;
 }
 
 std::map<std::string, double> Trainer::numbers() const {

@@ -64,6 +64,10 @@ class Clock(Program):
         self.assertGreater(steps, 1)
         self.assertIn(" are left of the job (SHOAL_JOB_END_TIME)", log)
 
+    def test_nodes_that_never_synchronize_stop_too(self):
+        """However rarely they are to write a line of the log."""
+        self.stopped("--train.stop_after=0.5", "--sync.kind=sgp", "--comm.ranks_per_node=1", ranks=2)
+
     def test_auto_leaves_the_decks_limit_in_force(self):
         """Job scripts of PBS say auto on the command line: the earlier of both limits counts."""
         deck = self.deck({**ENDLESS, "train": {**ENDLESS["train"], "stop_after": "00:01:40"}})
