@@ -27,6 +27,8 @@ inline constexpr const char* residuals_text = "zero/residuals";
 inline constexpr const char* vocabulary_text = "data/vocabulary";
 /// Name of a number, in fp16.
 inline constexpr const char* loss_scale_number = "loss_scale/scale";
+/// Name of a number; absent if it is 0.
+inline constexpr const char* skipped_updates_number = "skipped_updates";
 
 /// Parameters and moments of this rank: its shards (own), or all that it keeps (kept).
 std::vector<NamedSlice> model_slices(zero::Engine& engine, zero::States::Which which);

@@ -42,6 +42,7 @@ struct History {
   std::string stopped_by;                        ///< reason for stopping before the last step; empty: none
   io::Lineage lineage;                           ///< of the run
   std::filesystem::path resumed_from;            ///< the checkpoint; empty: the run began at step 0
+  bool updated_before = false;                   ///< an update was applied before that checkpoint
 };
 
 struct Verdict;  // verdict.hpp

@@ -24,6 +24,22 @@
 
 namespace shoal::app {
 
+namespace {
+
+/// Returns true if an update was applied before this checkpoint, on any node. A node that has skipped none may have no
+/// number.
+bool has_updates(const io::CheckpointState& state) {
+  bool found = false;
+  for (const auto& [name, skipped] : state.numbers) {
+    if (!name.ends_with(skipped_updates_number)) continue;
+    if (static_cast<std::int64_t>(skipped) < state.step) return true;
+    found = true;
+  }
+  return !found && state.step > 0;
+}
+
+}  // namespace
+
 Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const std::optional<Resumed>& before,
          io::CheckpointDirectory* directory, StopClock& clock, double peak_gflops)
     : world_(world),
@@ -44,7 +60,10 @@ Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machi
       log_(setup, world, peak_gflops, first_step_),
       history_(world.all().rank() == 0) {
   history_.lineage = lineage_;
-  if (before) history_.resumed_from = before->file;
+  if (before) {
+    history_.resumed_from = before->file;
+    history_.updated_before = has_updates(before->state);
+  }
   trainer_.restore(first_step_, before ? before->state.numbers : std::map<std::string, double>{});
   const std::string others = directory != nullptr && keeps_checkpoints() ? directory->others(lineage_) : "";
   if (!others.empty()) log_.note(printable(others));
@@ -63,11 +82,12 @@ bool Run::wants_checkpoint(std::int64_t step, bool last, bool stop) const {
   return stop || due(options_.checkpoint.every, step) || (last && keeps_checkpoints());
 }
 
-/// last_known: this is the last step whose report is known, so the parameters are those after it.
+/// last_known: this is the last step whose report is known, so the parameters are those after it. They are good also if the
+/// update was skipped.
 void Run::record(const StepReport& report, bool last_known) {
   history_.steps.add(report);
   std::optional<double> validation;
-  if (last_known && report.broken.empty() && wants_validation(report.step, report.last)) {
+  if (last_known && is_good(report) && wants_validation(report.step, report.last)) {
     validation = trainer_.evaluate(report.step);
     history_.validation.emplace_back(report.step, *validation);
   }

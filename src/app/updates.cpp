@@ -75,7 +75,7 @@ bool Updates::done(std::int64_t steps) const {
 
 std::map<std::string, double> Updates::numbers(bool several_nodes) const {
   std::map<std::string, double> numbers;
-  if (skipped_ > 0 || several_nodes) numbers["skipped_updates"] = static_cast<double>(skipped_);
+  if (skipped_ > 0 || several_nodes) numbers[skipped_updates_number] = static_cast<double>(skipped_);
   if (adascale_) numbers.merge(adascale_->numbers());
   if (scaler_) numbers.merge(numbers_of(scaler_->state()));
   return numbers;
@@ -83,7 +83,8 @@ std::map<std::string, double> Updates::numbers(bool several_nodes) const {
 
 void Updates::restore(std::int64_t steps, const std::map<std::string, double>& numbers) {
   if (adascale_) adascale_->restore(steps, numbers);
-  skipped_ = numbers.contains("skipped_updates") ? static_cast<std::int64_t>(numbers.at("skipped_updates")) : 0;
+  const auto skipped = numbers.find(skipped_updates_number);
+  skipped_ = skipped == numbers.end() ? 0 : static_cast<std::int64_t>(skipped->second);
   if (const auto state = loss_scale_of(numbers); scaler_ && state) scaler_->restore(*state);
 }
 

@@ -30,7 +30,7 @@ Verdict judge(const Setup& setup, const Memory& memory, const History& history, 
                   .steps_made = history.steps.size(),
                   .updates_skipped = history.steps.skipped(),
                   .text = {}};
-  const bool updated = history.steps.empty() || history.steps.any_updated();
+  const bool updated = history.steps.empty() || history.updated_before || history.steps.any_updated();
   const bool as_planned = setup.plan.bytes == memory.taken();
   verdict.ok = as_planned && updated && !verdict.stopped_early;
   if (verdict.stopped_early) {  // even if no update was made: the resumed run continues with a smaller loss scale

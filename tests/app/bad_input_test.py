@@ -178,10 +178,12 @@ class BadInput(Program):
     def test_nan_stops_or_skips(self):
         deck = self.deck(SMALL, optimizer={"kind": "sgd", "lr": 1e30}, train={"grad_clip": 0, "steps": 5})
         self.refused("train", deck, f"--output.dir={self.dir / 'nan'}", ranks=2, code=1, contains=["step", "unit"])
-        summary = self.train(deck, "--train.on_nan=skip", ranks=2, out="skip")
+        summary = self.train(deck, "--train.on_nan=skip", "--train.eval_every=2", ranks=2, out="skip")
         self.assertEqual(len(summary["losses"]), 5)
         self.assertIn(None, [loss for _, loss in summary["losses"]])
-        skipped = [line for line in (self.dir / "skip" / "metrics.jsonl").read_text().splitlines() if "skipped" in line]
+        lines = (self.dir / "skip" / "metrics.jsonl").read_text().splitlines()
+        skipped = [line for line in lines if "skipped" in line]
+        self.assertEqual(["val_loss" in line for line in lines], [False, True, False, True, True], lines)
         self.assertTrue(0 < len(skipped) < 5)
         updates = "1 update" if len(skipped) == 1 else f"{len(skipped)} updates"
         said = f"OK: 5 of 5 steps, {updates} skipped (not finite)"

@@ -31,6 +31,21 @@ class Fp16(Program):
         """The lines about the steps of a run."""
         return [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
 
+    def test_a_resumed_run_may_skip_all_that_is_left(self):
+        """That is a success only if an update was made before."""
+        deck = self.deck(SMALL, train=SCALE, checkpoint={"every": 1, "keep": 0}, trace={"level": "off"})
+        straight = self.train(deck, ranks=2, out="straight")
+        overflows = {step for step, norm in straight["grad_norms"] if norm is None}
+        first_update = min(set(range(1, STEPS + 1)) - overflows)
+        late = min(step for step in overflows if step > first_update)
+        self.assertGreater(first_update, 2, "two steps overflow first")
+        for step, code in ((2, 1), (late, 0)):
+            done = self.shoal("train", deck, f"--checkpoint.resume={self.dir}/straight/checkpoints/step_{step - 1:08d}.h5",
+                              f"--train.steps={step}", f"--output.dir={self.dir / f'to-{step}'}", ranks=2)  # fmt: skip
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            said = "NO UPDATE: the only update was skipped" if code else f"OK: {step} of {step} steps, 1 update skipped"
+            self.assertIn(said, done.stdout)
+
     def test_residuals_of_quantized_gradients_have_the_scale_of_the_loss(self):
         """A run goes on with another power of two. Quantization does not depend on it, but fp16 rounds the smallest gradients
         in another place: by some 1e-7 of the loss. Residuals of the wrong scale change it by 1e-3."""
