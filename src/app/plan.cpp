@@ -110,13 +110,15 @@ std::vector<DeepSpeedRow> deepspeed_rows(const config::Options& options, int ran
   return rows;
 }
 
+void add(std::string& list, int ranks) { list += text(list.empty() ? "" : ", ", ranks); }
+
 /// Leaves out numbers of ranks that pipeline.size does not divide, unless there is no other: then the first is refused.
 std::vector<int> divisible(std::vector<int> ranks, int stages, PlanReport& report) {
   std::vector<int> left;
   std::string left_out;
   for (const int count : ranks) {
     if (count % stages == 0) left.push_back(count);
-    if (count % stages != 0) left_out += text(left_out.empty() ? "" : ", ", count);
+    if (count % stages != 0) add(left_out, count);
   }
   if (left.empty() || left_out.empty()) return ranks;
   report.notes.push_back(text("pipeline.size = ", stages, " does not divide ", left_out, " ranks: not planned there"));
@@ -156,10 +158,12 @@ PlanReport report_of(config::Invocation& invocation) {
   report.limit = limit_of(invocation);
   const std::optional<TimeModel> times = time_model(invocation);
   std::string batch_replaced_for, guessed_for;
+  std::map<std::string, std::string> dropped_for;  // ranks by option
   for (const int ranks : divisible(plan::rank_counts(invocation.own<std::string>("ranks")), o.pipeline.size, report)) {
-    auto [run, batch_replaced] = resolved_on_nodes(invocation, ranks, times);
-    if (batch_replaced) batch_replaced_for += text(batch_replaced_for.empty() ? "" : ", ", ranks);
-    if (guesses_nodes(o, run.options, ranks)) guessed_for += text(guessed_for.empty() ? "" : ", ", ranks);
+    auto [run, batch_replaced, dropped] = resolved_on_nodes(invocation, ranks, times);
+    if (batch_replaced) add(batch_replaced_for, ranks);
+    if (guesses_nodes(o, run.options, ranks)) add(guessed_for, ranks);
+    for (const std::string& option : dropped) add(dropped_for[option], ranks);
     set_vocab_size(o);
     run.options.model.vocab_size = o.model.vocab_size;
     if (report.runs.empty()) report.notes.insert(report.notes.begin(), run.notes.begin(), run.notes.end());
@@ -179,6 +183,9 @@ PlanReport report_of(config::Invocation& invocation) {
   if (!batch_replaced_for.empty()) {
     report.notes.push_back(text("batch.global = ", o.batch.global, " cannot be divided into equal micro-batches among ",
                                 batch_replaced_for, " ranks: planned there with batch.global = batch.micro x ranks"));
+  }
+  for (const auto& [option, dropped_ranks] : dropped_for) {
+    report.notes.push_back(text(option, " does not divide ", dropped_ranks, " ranks: planned there without it"));
   }
   if (!guessed_for.empty()) report.notes.push_back(text(guessed_for, " ranks: ", unknown_nodes));
   report.deck = invocation.deck.empty() ? "default options" : invocation.deck;

@@ -10,21 +10,35 @@
 
 namespace shoal::app {
 
+namespace {
+
+/// Returns options of nodes that do not divide the ranks, and makes them what they are by default.
+std::vector<std::string> drop_what_does_not_divide(config::Options& o, int ranks) {
+  std::vector<std::string> dropped;
+  const auto drop = [&dropped](const char* name, auto& value, bool of_fewer_ranks) {
+    if (of_fewer_ranks) dropped.push_back(text(name, " = ", value));
+    value = 0;
+  };
+  int &on_node = o.comm.ranks_per_node, &training = o.sync.nprocs_per_node;
+  if (on_node > 0 && ranks % on_node != 0) drop("comm.ranks_per_node", on_node, on_node < ranks);
+  if (training > 0 && ranks % training != 0) drop("sync.nprocs_per_node", training, training < ranks);
+  const int data_ranks = ranks % o.pipeline.size == 0 ? ranks / o.pipeline.size : ranks;
+  if (!zero::hpz_divides(o.zero.hpz_size, data_ranks)) drop("zero.hpz_size", o.zero.hpz_size, true);
+  return dropped;
+}
+
+}  // namespace
+
 Resolved resolved(config::Invocation asked, int ranks) {
-  for (int* const on_node : {&asked.options.comm.ranks_per_node, &asked.options.sync.nprocs_per_node}) {
-    if (*on_node > 0 && ranks % *on_node != 0) *on_node = 0;
-  }
-  std::size_t& neighbours = asked.options.zero.hpz_size;
-  const int stages_asked = asked.options.pipeline.size;
-  if (!zero::hpz_divides(neighbours, ranks % stages_asked == 0 ? ranks / stages_asked : ranks)) neighbours = 0;
-  Resolved result = {asked};
+  const std::vector<std::string> dropped = drop_what_does_not_divide(asked.options, ranks);
+  Resolved result = {asked, false, dropped};
   try {
     config::validate(result.run, ranks);
     return result;
   } catch (const Error& error) {
     if (error.code() != Exit::bad_input || asked.options.batch.global == 0) throw;
   }
-  result = {asked, true};
+  result = {asked, true, dropped};
   config::BatchOptions& batch = result.run.options.batch;
   const bool micro_follows = asked.deepspeed && asked.places.of("batch.micro").empty();
   if (micro_follows) {  // a DeepSpeed configuration sets the global batch alone

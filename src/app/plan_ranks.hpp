@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shoal/config/options.hpp"
 #include "shoal/plan/memory.hpp"
@@ -18,6 +19,8 @@ namespace shoal::app {
 struct Resolved {
   config::Invocation run;
   bool batch_replaced = false;  ///< batch.global was
+  /// Of the other replaced options those that are for fewer ranks than these: "zero.hpz_size = 2".
+  std::vector<std::string> dropped;
 };
 
 Resolved resolved(config::Invocation asked, int ranks);

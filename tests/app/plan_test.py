@@ -106,6 +106,17 @@ class Plan(Planning):
         self.assertEqual(self.only(plan, 1024, 0, False)["batch_global"], 1024)
         self.assertEqual(said.count("cannot be divided"), 1)
 
+    def test_what_does_not_divide_the_ranks_is_named(self):
+        deck = self.deck(SMALL, zero={"stage": 3, "hpz_size": 2}, batch={"global": 0})
+        for options, named in (
+            ((), "zero.hpz_size = 2 does not divide 3, 5 ranks"),
+            (("--comm.ranks_per_node=4",), "comm.ranks_per_node = 4 does not divide 5 ranks"),
+        ):
+            said, plan = self.plan(deck, "--ranks", "1,2,3,4,5", *options)
+            self.assertIn(f"# {named}: planned there without it\n", said)
+            self.assertEqual(said.count("does not divide"), 1 + len(options))
+            self.assertIn(f"{named}: planned there without it", plan["notes"])
+
     def test_deepspeeds_estimate_stands_beside_it(self):
         deck = self.deck(SMALL)
         said, plan = self.plan(deck, "--ranks", "8", "--comm.ranks_per_node=4")
