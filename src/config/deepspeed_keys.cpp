@@ -159,7 +159,7 @@ Keys scheduler_keys() {
       block("scheduler.params"),
       absent("scheduler.params.last_batch_iteration", a_whole, {"-1"},
              "a resumed run continues at the step of its checkpoint"),
-      used("scheduler.params.warmup_num_steps", a_count, between(1, most_steps)),
+      used("scheduler.params.warmup_num_steps", a_count, between(0, most_steps)),
       used("scheduler.params.total_num_steps", a_count, between(1, most_steps)),
       used("scheduler.params.lr_range_test_min_lr", a_real, above(0)),
       used("scheduler.params.lr_range_test_step_size", a_count, between(1, most_steps)),

@@ -120,8 +120,10 @@ std::vector<Row> comm_rows() {
              "library's own order",
              "Set it to native only to compare speed.")},
       {"comm.bucket_mb", in(&Options::comm, &CommOptions::bucket_mb), megabytes, above(0),
-       about("largest message of gradients or parameters; results do not change",
-             "Smaller messages start earlier; larger ones are sent faster.")},
+       about(
+           "largest message of gradients or parameters; results do not change, except with qgZ if zero.quant_block does not "
+           "divide 256",
+           "Smaller messages start earlier; larger ones are sent faster.")},
       {"comm.overlap", in(&Options::comm, &CommOptions::overlap), "", any(),
        about("send gradients and parameters while computation continues; results do not change",
              "Set it to false only to measure what the overlap saves.")},

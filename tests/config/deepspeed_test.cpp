@@ -135,6 +135,7 @@ TEST_F(DeepSpeed, SchedulersAreTheirNamesakes) {
     return run("{\"train_batch_size\": 8, \"scheduler\": " + block + "}").options.schedule;
   };
   EXPECT_EQ(schedule(R"({"type": "WarmupLR"})").warmup_steps, 1000U);
+  EXPECT_EQ(schedule(R"({"type": "WarmupLR", "params": {"warmup_num_steps": 0}})").warmup_steps, 0U);
   const auto decay = schedule(R"({"type": "WarmupDecayLR", "params": {"total_num_steps": 90, "warmup_num_steps": 1e1,
     "warmup_max_lr": 0.1, "warmup_min_lr": 0.01, "warmup_type": "linear", "last_batch_iteration": -1}})");
   EXPECT_EQ(decay.total_steps, 90U);
