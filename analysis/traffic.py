@@ -15,50 +15,8 @@ import numpy as np
 
 import pipeline
 from breakdown import settled_steps
+from in_steps import within_steps
 from shoal_trace import Trace
-
-
-def gathered_units(trace: Trace) -> np.ndarray:
-    """The units that are gathered for each use: at stage 3 all but those below zero.persist_below."""
-    if trace.options.get("zero.stage") != "3":
-        return np.array([], dtype=int)
-    small = trace.unit_elements < int(trace.options.get("zero.persist_below", "0"))
-    return np.flatnonzero(~small) if len(small) else np.arange(len(trace.units))
-
-
-def within_steps(trace: Trace, *kinds: str) -> np.ndarray:
-    """The events of these kinds that belong to the settled steps.
-
-    Messages of evaluations and checkpoints between two steps do not count. The all-gather of updated parameters is an
-    exception: it begins at the end of a step and may go on until the next step needs the parameters. Of these events
-    all count that begin between the end of the step before the first settled one and the end of the last settled one:
-    one per step.
-    """
-    steps = settled_steps(trace)
-    gathered = gathered_units(trace)
-    found = [trace.events[:0]]
-    for rank in range(trace.world_size):
-        events = trace.of_kind("step", *kinds, rank=rank)
-        is_step = events["kind"] == trace.kinds.index("step")
-        all_steps = events[is_step]
-        bounds = all_steps[np.isin(all_steps["step"], steps)]
-        if not len(bounds):
-            continue
-        before = all_steps[all_steps["begin_ns"] < bounds["begin_ns"][0]][-1:]
-        begin = int(before["begin_ns"][0] + before["duration_ns"][0]) if len(before) else int(bounds["begin_ns"][0])
-        end = int(bounds["begin_ns"][-1] + bounds["duration_ns"][-1])
-        # Events of step 0, before the first step, may lie anywhere: the clocks have not been aligned yet.
-        settled = (events["step"] > 0) & (events["begin_ns"] >= begin) & (events["begin_ns"] < end)
-        published = (events["unit"] >= 0) & ~np.isin(events["unit"], gathered)
-        found.append(events[settled & (published | begun_in(events, bounds)) & ~is_step])
-    return np.concatenate(found)
-
-
-def begun_in(events: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """A mask of one rank's events: True for those that begin within one of these steps."""
-    before = np.searchsorted(steps["begin_ns"], events["begin_ns"], side="right") - 1
-    ends = steps["begin_ns"] + steps["duration_ns"]
-    return (before >= 0) & (events["begin_ns"] < ends[np.maximum(before, 0)])
 
 
 def attributed_waits(trace: Trace) -> np.ndarray:

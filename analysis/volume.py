@@ -29,8 +29,8 @@ packages("numpy", "h5py")
 import numpy as np
 
 from breakdown import settled_steps
+from in_steps import gathered_units, within_steps
 from shoal_trace import Trace
-from traffic import gathered_units, within_steps
 
 NONE = Fraction(0)
 SIZES = {"fp32": 4, "bf16": 2, "fp16": 2}

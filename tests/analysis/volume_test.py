@@ -8,6 +8,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app")]
+import breakdown
+import late
 import report
 import report_tables
 import traffic
@@ -125,6 +127,25 @@ class Volumes(Program):
         self.equal(volume.volumes(trace)[1], N, 4)
         _, (reduced,) = self.volumes(**{"comm.collectives": "native"})
         self.equal(reduced, 2 * N, 4)
+
+    def test_evaluations_and_checkpoints_change_no_row(self):
+        """Parameters are cut into many messages, most of which begin when an evaluation or the next step needs them. If nodes
+        train locally, evaluations also gather their mean."""
+        local = {"sync.kind": "localsgd", "sync.localsgd_frequency": 2, "comm.ranks_per_node": 2}
+        for ranks, options in ((2, {"zero.stage": 2}), (4, {"zero.stage": 1, **local})):
+            options = {**options, "comm.bucket_mb": 0.01}
+            rows = []
+            for more in ({}, {"train.eval_every": 1, "checkpoint.every": 3}):
+                trace = self.run_of(ranks=ranks, **options, **more).trace
+                found = traffic.operations(trace)
+                rows.append({(op.name, op.group): (op.calls_per_step, op.bytes_per_step) for op in found
+                             if op.bytes_per_step > 1000})  # fmt: skip
+                parts, seconds = breakdown.step_parts(trace)
+                waited = seconds[parts.index("wait")].mean()
+                self.assertAlmostEqual(sum(op.exposed_per_step for op in found), waited, places=12)
+                exposed = late.exposed(trace, late.split_waits(trace))
+                self.assertAlmostEqual(sum(op.seconds for op in exposed), waited, places=12)
+            self.assertEqual(rows[1], rows[0], options)
 
     def test_the_report_has_both_tables(self):
         run = self.run_of(**{"zero.stage": 3, "activation.checkpoint_interval": 1})

@@ -10,9 +10,9 @@ sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app")]
 import h5py
 import numpy as np
 from breakdown import settled_steps
+from in_steps import within_steps
 from program import SMALL, Program, main, trajectory
 from shoal_trace import Trace
-from traffic import within_steps
 
 RANKS, LOCAL, PIECE, BLOCK = 4, 2, 256, 256
 NODES = {"comm.ranks_per_node": LOCAL, "zero.stage": 3, "zero.prefetch_units": 0}
