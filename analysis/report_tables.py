@@ -91,12 +91,17 @@ def volume_note(trace: Trace) -> str:
     work = volume.Work.of(trace)
     if work is None:
         return ""
+    steps, skipped = len(breakdown.settled_steps(trace)), volume.skipped_updates(trace)
+    not_updated = ""
+    if skipped and work.stage and work.gathered < work.elements:
+        not_updated = f" {skipped} of the {steps} updates whose parameters count here were skipped."
     return (
         f"Stage {work.stage} on D = {work.ranks} ranks; N = {work.elements:,} parameters of {work.parameter_size} bytes, "
         f"gradients of {work.gradient_size} bytes; A = {work.micro_steps} micro-batches on each rank in a step, in "
         f"{work.rounds} accumulation round{'' if work.rounds == 1 else 's'}. All numbers are bytes. theory: the elements of "
-        "the third column times (D - 1) / D. saved: parameters kept from forward to backward. extra: parameters gathered "
-        "once more for recomputation. Shards are cut at multiples of 256 elements, so the ranks differ slightly."
+        "the third column times (D - 1) / D. saved: parameters kept from forward to backward, and those that a skipped "
+        "update left as they were. extra: parameters gathered once more for recomputation. Shards are cut at multiples of 256 "
+        f"elements, so the ranks differ slightly.{not_updated}"
     )
 
 

@@ -29,69 +29,11 @@ packages("numpy", "h5py")
 import numpy as np
 
 from breakdown import settled_steps
-from in_steps import gathered_units, within_steps
+from in_steps import gathered_units, publishes_in_background, within_steps
 from shoal_trace import Trace
+from zero_work import Work
 
 NONE = Fraction(0)
-SIZES = {"fp32": 4, "bf16": 2, "fp16": 2}
-
-
-@dataclass(frozen=True)
-class Work:
-    """The properties of a run that theory needs."""
-
-    stage: int
-    native: bool  # the MPI library's own collectives
-    ranks: int  # D
-    micro_steps: int  # A
-    rounds: int  # q
-    parameter_size: int  # bytes per element
-    gradient_size: int  # bytes per element
-    elements: int  # N
-    gathered: int  # parameters of the units that are gathered for each use
-    kept: bool  # True if a unit is kept from forward to backward
-    hpz_ranks: int  # G; 0 without hpZ
-
-    @staticmethod
-    def of(trace: Trace) -> Work | None:
-        """Returns None if theory does not apply or the trace lacks the numbers: one rank, no /unit_elements, quantized
-        messages, a pipeline, or nodes that train locally between synchronizations."""
-        options = trace.options
-        quantized = any(options.get(name, "off") != "off" for name in ("zero.qwz", "zero.qgz"))
-        if (
-            quantized
-            or options.get("sync.kind", "every_step") != "every_step"
-            or options.get("pipeline.size", "1") != "1"
-        ):
-            return None
-        try:
-            micro_batches = int(options["batch.global"]) // int(options["batch.micro"])
-            stage, native = int(options["zero.stage"]), options.get("comm.collectives") == "native"
-            parameter_size, gradient_size = SIZES[options["train.dtype"]], SIZES[options["comm.reduce_dtype"]]
-        except (KeyError, ValueError):
-            return None
-        ranks = trace.world_size
-        if ranks < 2 or not len(trace.unit_elements) or micro_batches % ranks:
-            return None
-        power_of_two = ranks & (ranks - 1) == 0 and not native
-        return Work(
-            stage=stage,
-            native=native,
-            ranks=ranks,
-            micro_steps=micro_batches // ranks,
-            rounds=micro_batches // (micro_batches & -micro_batches) if power_of_two else 1,
-            parameter_size=parameter_size,
-            gradient_size=gradient_size,
-            elements=int(trace.unit_elements.sum()),
-            gathered=int(trace.unit_elements[gathered_units(trace)].sum()),
-            kept=options.get("zero.reshard_after_forward") == "false",
-            hpz_ranks=hpz_ranks_of(trace),
-        )
-
-    def sent(self, elements: int, ranks: int | None = None) -> Fraction:
-        """Elements that one rank sends in a reduce-scatter or an all-gather of this many elements."""
-        ranks = ranks or self.ranks
-        return Fraction(elements * (ranks - 1), ranks)
 
 
 @dataclass
@@ -103,7 +45,7 @@ class Volume:
     formula: str  # elements, without the factor (D - 1) / D
     measured: Fraction
     theory: Fraction
-    saved: Fraction  # not sent, because units were kept from forward to backward
+    saved: Fraction  # not sent, because units were kept from forward to backward, or because updates were skipped
     extra: Fraction  # sent in addition, because units were gathered once more for recomputation
     least: Fraction  # sent by the rank that sent least
     most: Fraction  # sent by the rank that sent most
@@ -148,7 +90,9 @@ def volumes(trace: Trace) -> list[Volume]:
     published = work.elements - work.gathered
     if published:
         formula = "N" if not work.gathered else "N of whole units"
-        row("all_gather", "parameters", formula, published, work.parameter_size, gathers & ~for_use)
+        skipped = Fraction(skipped_updates(trace), len(settled_steps(trace)))
+        saved = skipped * work.sent(published) * work.parameter_size
+        row("all_gather", "parameters", formula, published, work.parameter_size, gathers & ~for_use, saved)
     if work.gathered:
         uses = work.micro_steps * (1 if work.kept else 2)
         formula = ("A N" if work.kept else "2 A N") + (" of the others" if published else "")
@@ -166,13 +110,16 @@ def volumes(trace: Trace) -> list[Volume]:
     return rows
 
 
-def hpz_ranks_of(trace: Trace) -> int:
-    """Number of ranks over which hpZ's second partition is split; 0 if there is none."""
-    size = trace.options.get("zero.hpz_size", "off")
-    if trace.options.get("zero.stage") != "3" or size == "off":
-        return 0
-    count = trace.world_size // trace.nodes if size == "node" else int(size)
-    return count if count < trace.world_size else 0
+def skipped_updates(trace: Trace) -> int:
+    """How many of the updates whose all-gathers belong to the settled steps were skipped, because the scaled gradients
+    overflowed in fp16. Such an update leaves the parameters as they are, so that no all-gather follows it.
+
+    A step without a phase `optimizer` has skipped its update. All-gathers do not tell, since one may be missing by mistake.
+    """
+    updated = trace.of_kind("phase")
+    updated = updated["step"][updated["name"] == index_of(trace, "optimizer")]
+    updates = settled_steps(trace) - (1 if publishes_in_background(trace) else 0)
+    return len(np.setdiff1d(np.intersect1d(updates, trace.steps), updated))
 
 
 def saved_and_extra(

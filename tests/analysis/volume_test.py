@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real runs send what ZeRO's stages have to send, to the byte (Rajbhandari et al. 2020, section 7)."""
 
+import dataclasses
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -146,6 +147,28 @@ class Volumes(Program):
                 exposed = late.exposed(trace, late.split_waits(trace))
                 self.assertAlmostEqual(sum(op.seconds for op in exposed), waited, places=12)
             self.assertEqual(rows[1], rows[0], options)
+
+    def test_a_skipped_update_saves_its_all_gather(self):
+        """The loss scale of the first updates is too large. With many messages, most of them begin in the step after the
+        update."""
+        scale = {"train.dtype": "fp16", "train.loss_scale_power": 24, "train.loss_scale_hysteresis": 1}
+        background = ({"zero.stage": 1}, {"zero.stage": 2, "comm.bucket_mb": 0.01})
+        for options in (*background, {"zero.stage": 1, "comm.overlap": "false"}):
+            run = self.run_of(**scale, **options, **{"train.steps": 8})
+            # In the background, the parameters that steps 2 to 8 use are those of updates 1 to 7.
+            updates = run.metrics[:-1] if options in background else run.metrics[1:]
+            made = [row["step"] for row in updates if row.get("skipped") is None]
+            skipped = len(updates) - len(made)
+            self.assertIn(skipped, range(1, 7))
+            gathered = volume.volumes(run.trace)[1]
+            self.equal(gathered, Fraction(len(made) * N, 7), 2)
+            self.assertEqual(gathered.saved, Fraction(skipped, 7) * gathered.theory)
+            self.assertIn(f"{skipped} of the 7 updates", report_tables.volume_note(run.trace))
+            events = run.trace.events
+            of_update = (events["name"] == volume.index_of(run.trace, "all_gather")) & (events["unit"] >= 0)
+            of_update &= events["step"] == made[0] + (options in background)  # the step in which they end
+            damaged = dataclasses.replace(run.trace, events=events[~of_update])
+            self.assertLess(volume.volumes(damaged)[1].difference, 0, "an update that was made has no all-gather")
 
     def test_the_report_has_both_tables(self):
         run = self.run_of(**{"zero.stage": 3, "activation.checkpoint_interval": 1})
