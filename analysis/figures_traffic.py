@@ -32,8 +32,8 @@ def communication(trace: Trace):
     rows = np.arange(len(operations))
     figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(8.4, 1.7 + 0.55 * len(operations)))
     for axes, values, texts, title in (
-        (left, [op.bytes_per_step for op in operations], bytes_text, "Bytes sent per rank and step"),
-        (right, [op.bandwidth for op in operations], rate_text, "Bandwidth per rank while in flight"),
+        (left, [op.bytes_per_step for op in operations], bytes_text, "Bytes sent per step"),
+        (right, [op.bandwidth for op in operations], rate_text, "Bandwidth while in flight"),
     ):
         axes.barh(rows, values, height=0.62, color=[operation_colour(op.name) for op in operations])
         for row, value in zip(rows, values, strict=True):
@@ -42,7 +42,7 @@ def communication(trace: Trace):
         axes.tick_params(labelbottom=False, length=0)
         axes.grid(visible=False)
         axes.spines["bottom"].set_visible(False)
-    figure.suptitle(f"mean of steps {span(settled_steps(trace))}", x=0.01, ha="left", fontsize=9)
+    figure.suptitle(f"of a rank, mean of steps {span(settled_steps(trace))}", x=0.01, ha="left", fontsize=9)
     left.set_yticks(rows, labels)
     left.invert_yaxis()
     return figure

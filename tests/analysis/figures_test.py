@@ -18,6 +18,8 @@ from scripts import script  # isort: skip
 import curves
 import figures
 import figures_strategies
+import figures_traffic
+import labels
 import report
 import styles
 from breakdown import PARTS
@@ -86,6 +88,20 @@ class Numbers(Figures):
         for text in texts:
             self.assertNotRegex(text, r"\de[+-]?\d|10\^|\\times", "no exponent")
             self.assertNotEqual(text, "None", "a curve without a name has no line in the legend")
+
+
+class Texts(Figures):
+    def test_titles_are_not_cut_off_beside_long_names(self):
+        """The longest names of groups leave the least room for the bars and their titles."""
+        trace = Run.read(self.run_of("long", level="comm")).trace
+        trace.groups = np.array(sorted(labels.GROUPS, key=lambda group: -len(labels.GROUPS[group]))[:2], object)
+        figure = figures_traffic.communication(trace)
+        figure.canvas.draw()
+        for text in figure.findobj(Text):
+            if text.get_visible() and text.get_text():
+                box = text.get_window_extent()
+                inside = box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0 and box.y1 <= figure.bbox.y1
+                self.assertTrue(inside, f"{text.get_text()}: {box} of {figure.bbox}")
 
 
 class Lines(Figures):
@@ -226,7 +242,7 @@ class Resumed(Figures):
         for part, steps in zip(self.run.parts, ("2 to 8", "10 to 12"), strict=True):
             texts = drawn_texts(figures.step_parts(part)) + drawn_texts(report.figures_traffic.communication(part))
             self.assertIn(f"Where a step's time goes, mean of steps {steps}", texts)
-            self.assertIn(f"mean of steps {steps}", texts)
+            self.assertIn(f"of a rank, mean of steps {steps}", texts)
         self.assertIn("Loss, steps 1 to 12", drawn_texts(figures.loss(self.run)))
         self.assertIn("resumed", drawn_texts(figures.loss(self.run)))
         rates = drawn_texts(figures.tokens_per_s(self.run))
@@ -267,6 +283,7 @@ class Resumed(Figures):
         )
         done = script("compare.py", self.path, self.path, "-o", self.directory / "compare.png")
         self.assertIn("its tokens/s are those of the last part", done.stdout)
+        self.assertIn("was resumed; its peak RSS and sent/step are those of the last part.", done.stdout)
         with self.assertRaisesRegex(BadInput, "name one of trace.h5, trace_from_8.h5, trace_from_8_2.h5"):
             Trace.read(self.path)
 
@@ -319,6 +336,11 @@ class AnotherBatch(Figures):
         how = "resumed with another batch (512, then 1,024 tokens per step)"
         done = script("compare.py", path, path, "-o", self.directory / "compare.png")
         self.assertIn(f"{how}; its tokens/s are those of the last part", done.stdout)
+        said = "its peak RSS and sent/step are those of the last part"
+        self.assertIn(said, done.stdout)
+        whole = self.run_of("whole")
+        done = script("compare.py", whole, whole, "-o", self.directory / "compare.png")
+        self.assertNotIn(said, done.stdout)
         done = script("strategies.py", path)
         self.assertEqual(done.returncode, 2)
         self.assertIn(f"{how}, so it has no single cost", done.stderr)
