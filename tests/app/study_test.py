@@ -211,6 +211,15 @@ class Study(StudyProgram):
         rows = self.rows(self.study(deck))
         self.assertEqual([row[-2] for row in rows], ["1.000", "2.000"])
 
+    def test_rates_belong_to_the_step_time_in_the_table(self):
+        """The step time is the median of two repeats, whose rates have another median: 171 tokens/s on one node."""
+        deck = self.study_deck(strategies="stage 0", scaling="strong", repeats=2)
+        self.study(deck)
+        for point, seconds in zip(self.results()["points"], (1, 3, 1, 1), strict=True):
+            self.set_seconds(point["name"], [seconds] * 2)
+        rows = [[step, rate, efficiency, cost] for *_, step, _, rate, efficiency, cost in self.rows(self.study(deck))]
+        self.assertEqual(rows, [["2.0000", "128", "1.000", "7812.50"], ["1.0000", "256", "1.000", "7812.50"]])
+
     def test_in_a_job_of_slurm(self):
         """The points have other ranks than the job has tasks; their runs start no tasks of the job."""
         deck = self.study_deck(nodes="1,2", scaling="strong")

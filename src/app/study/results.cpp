@@ -184,8 +184,7 @@ bool StudyResults::read_summary(std::size_t point) {
     }
     record.state = PointState::done;
     record.problem.clear();
-    record.measured =
-        Measured{m.at("step_s").at("mean"), m.at("tokens_per_s"), m.at("memory_bytes"), m.at("node_seconds_per_token")};
+    record.measured = Measured{m.at("step_s").at("mean"), m.at("memory_bytes"), m.at("node_seconds_per_token")};
     return true;
   } catch (const nlohmann::json::exception& error) {
     bad_input(file.string(), ": is damaged: ", error.what(), "; allowed: remove it, and this point is run again");

@@ -50,8 +50,8 @@ constexpr const auto& table_of(PointState) { return point_state_names; }
 
 /// Figures of a finished run.
 struct Measured {
-  double step_s = 0, tokens_per_s = 0;  ///< of the mean of the settled steps
-  std::size_t memory_bytes = 0;         ///< taken by the largest rank
+  double step_s = 0;             ///< mean of the settled steps
+  std::size_t memory_bytes = 0;  ///< taken by the largest rank
   /// What a node costs: nodes x seconds of a step / tokens of a step.
   double node_seconds_per_token = 0;
 };

@@ -33,9 +33,13 @@ std::string states_text(const States& counts) {
 struct Row {
   const StudyPoint* point = nullptr;
   Scaling scaling = Scaling::strong;
-  std::vector<double> step_s, tokens_per_s, node_seconds;
+  std::vector<double> step_s, node_seconds;
   std::size_t memory = 0;
   States states{};
+
+  /// Tokens/s of all ranks, by the step time that the table shows; at least one repeat must be measured. With an even number
+  /// of repeats, the median of their rates would be another number.
+  double tokens_per_s() const { return static_cast<double>(point->tokens()) / median(step_s); }
 };
 
 std::vector<Row> rows_of(const StudyResults& results) {
@@ -48,11 +52,10 @@ std::vector<Row> rows_of(const StudyResults& results) {
         return row.point->strategy == point.strategy && row.scaling == scaling && row.point->grid == point.grid;
       };
       auto row = std::find_if(rows.begin(), rows.end(), same);
-      if (row == rows.end()) row = rows.insert(rows.end(), Row{&point, scaling, {}, {}, {}, 0, {}});
+      if (row == rows.end()) row = rows.insert(rows.end(), Row{&point, scaling, {}, {}, 0, {}});
       ++row->states.at(static_cast<std::size_t>(record.state));
       if (record.measured) {
         row->step_s.push_back(record.measured->step_s);
-        row->tokens_per_s.push_back(record.measured->tokens_per_s);
         row->node_seconds.push_back(record.measured->node_seconds_per_token);
         row->memory = std::max(row->memory, record.measured->memory_bytes);
       }
@@ -72,7 +75,7 @@ double reference(const std::vector<Row>& rows, const Row& of) {
     const bool same_curve = row.point->strategy == of.point->strategy && row.scaling == of.scaling;
     if (same_curve && size(row) < size(*fewest)) fewest = &row;
   }
-  return fewest->tokens_per_s.empty() ? 0 : median(fewest->tokens_per_s) / fewest->point->grid.ranks();
+  return fewest->step_s.empty() ? 0 : fewest->tokens_per_s() / fewest->point->grid.ranks();
 }
 
 }  // namespace
@@ -107,7 +110,7 @@ void print_study(const StudyResults& results) {
     }
     const bool all_done =
         row.step_s.size() == static_cast<std::size_t>(std::accumulate(row.states.begin(), row.states.end(), 0));
-    const double rate = median(row.tokens_per_s), first = reference(rows, row);
+    const double rate = row.tokens_per_s(), first = reference(rows, row);
     const std::string efficiency = first == 0 ? "-" : fixed(rate / point.grid.ranks() / first, 3);
     std::printf("  %8.4f  %11s  %8.0f  %10s  %13.2f%s\n", median(row.step_s), predicted.c_str(), rate, efficiency.c_str(),
                 median(row.node_seconds) * 1e6, all_done ? "" : ("  " + states_text(row.states)).c_str());
