@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which events belong to the settled steps. Pure functions on numpy arrays.
 
-An event belongs to the step in which it begins, and those of evaluations and checkpoints between two steps to none. The
-all-gathers of updated parameters are an exception where they go on while the model computes, because they are spread over two
+An event belongs to the step in which it begins. Events of evaluations and checkpoints, which lie between two steps, belong to
+no step. There is one exception: all-gathers of updated parameters that go on while the model computes are spread over two
 steps. After the update of step k a rank starts as many of them as may be in flight at a time. It starts the others as these
-end, when a forward pass needs their parameters: that of step k + 1, or that of an evaluation before it. All of them belong to
-step k + 1, which uses the parameters:
+end, in the next forward pass, which is that of step k + 1 or of an evaluation before it. All of them belong to step k + 1,
+which uses the parameters:
 
     step k    forward  backward  optimizer  publish: a b |  evaluate: c d e  |  step k + 1  forward: f g  backward ...
 
@@ -76,8 +76,8 @@ def are_published(trace: Trace, events: np.ndarray) -> np.ndarray:
 
 
 def steps_using(trace: Trace, rank: int, gathers: np.ndarray) -> np.ndarray:
-    """The step that uses the parameters of each of these all-gathers, which are all those of updated parameters of this rank.
-    NO_STEP: an evaluation made it for itself."""
+    """For each of these all-gathers the step that uses its parameters, or NO_STEP if an evaluation made it for itself. They
+    must be all of one rank's all-gathers of updated parameters."""
     steps = trace.of_kind("step", rank=rank)
     if not len(steps):
         return np.full(len(gathers), NO_STEP)

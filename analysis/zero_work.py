@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The properties of a run that decide how many bytes its ZeRO stage has to send (volume.py)."""
+"""The properties of a run from which volume.py computes how many bytes its ZeRO stage must send."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from needed import packages
 packages("numpy", "h5py")
 
 from in_steps import gathered_units
+from kernel_work import SIZES
 from shoal_trace import Trace
-
-SIZES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 
 @dataclass(frozen=True)
 class Work:
-    """The properties of a run that theory needs."""
+    """See above; the letters are those of the formulas in volume.py."""
 
     stage: int
     native: bool  # the MPI library's own collectives

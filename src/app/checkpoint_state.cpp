@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint_state.hpp"
 
+#include <algorithm>
+
 #include "shoal/base/error.hpp"
 #include "shoal/base/hash.hpp"
 #include "shoal/io/hexadecimal.hpp"
@@ -55,6 +57,17 @@ std::string identity_of(const data::Vocabulary& vocabulary) {
 bool has_another_vocabulary(const io::CheckpointState& state, const data::Vocabulary& vocabulary) {
   const auto before = state.scalars.find(vocabulary_text);
   return before != state.scalars.end() && !vocabulary.empty() && before->second != identity_of(vocabulary);
+}
+
+bool has_updates(const io::CheckpointState& state) {
+  std::int64_t fewest_skipped = state.step;
+  bool counted = false;
+  for (const auto& [name, skipped] : state.numbers) {
+    if (!name.ends_with(skipped_updates_number)) continue;
+    fewest_skipped = std::min(fewest_skipped, static_cast<std::int64_t>(skipped));
+    counted = true;
+  }
+  return (counted ? fewest_skipped : 0) < state.step;
 }
 
 std::vector<NamedSlice> model_slices(zero::Engine& engine, zero::States::Which which) {

@@ -16,6 +16,8 @@ namespace shoal::app {
 std::string identity_of(const data::Vocabulary& vocabulary);
 /// False if the data or the checkpoint have none.
 bool has_another_vocabulary(const io::CheckpointState& state, const data::Vocabulary& vocabulary);
+/// Returns true if an update was applied before this checkpoint, on any node.
+bool has_updates(const io::CheckpointState& state);
 
 /// The options that determine the losses of the following steps, by name; a checkpoint keeps them as texts.
 std::map<std::string, std::string> shaping_options(const config::Options& options);
@@ -27,7 +29,7 @@ inline constexpr const char* residuals_text = "zero/residuals";
 inline constexpr const char* vocabulary_text = "data/vocabulary";
 /// Name of a number, in fp16.
 inline constexpr const char* loss_scale_number = "loss_scale/scale";
-/// Name of a number; absent if it is 0.
+/// Name of a number; of several nodes each has its own. One node alone leaves it out if it is 0.
 inline constexpr const char* skipped_updates_number = "skipped_updates";
 
 /// Parameters and moments of this rank: its shards (own), or all that it keeps (kept).

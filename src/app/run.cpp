@@ -24,22 +24,6 @@
 
 namespace shoal::app {
 
-namespace {
-
-/// Returns true if an update was applied before this checkpoint, on any node. A node that has skipped none may have no
-/// number.
-bool has_updates(const io::CheckpointState& state) {
-  bool found = false;
-  for (const auto& [name, skipped] : state.numbers) {
-    if (!name.ends_with(skipped_updates_number)) continue;
-    if (static_cast<std::int64_t>(skipped) < state.step) return true;
-    found = true;
-  }
-  return !found && state.step > 0;
-}
-
-}  // namespace
-
 Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const std::optional<Resumed>& before,
          io::CheckpointDirectory* directory, StopClock& clock, double peak_gflops)
     : world_(world),
@@ -82,8 +66,8 @@ bool Run::wants_checkpoint(std::int64_t step, bool last, bool stop) const {
   return stop || due(options_.checkpoint.every, step) || (last && keeps_checkpoints());
 }
 
-/// last_known: this is the last step whose report is known, so the parameters are those after it. They are good also if the
-/// update was skipped.
+/// last_known: no report of a later step is known, so the parameters are those after this step and may be evaluated. A
+/// skipped update has left them as they were.
 void Run::record(const StepReport& report, bool last_known) {
   history_.steps.add(report);
   std::optional<double> validation;

@@ -24,9 +24,9 @@ class Trainer {
 
   /// Runs step t, counted from 0, and the synchronization of nodes that is due after it. Returns the reports that all ranks
   /// now have: this step's; or, if nodes train locally, none until they exchange reports, and then all since the last
-  /// exchange. They do so when they synchronize (every train.log_every steps, at most 10, if the schedule has no
-  /// synchronization), and after every step with at_boundary: an evaluation, a checkpoint or the end of the run follows.
-  /// want_stop is called on every rank in every step; with the reports all ranks learn if any rank wants to stop.
+  /// exchange. They do so when they synchronize, and before an evaluation, a checkpoint or the end of the run (at_boundary).
+  /// If the schedule has no synchronization, they do so every train.log_every steps, but at least every 10. want_stop is
+  /// called on every rank in every step; from the reports all ranks learn whether any of them wants to stop.
   std::vector<StepReport> step(std::int64_t t, const std::function<bool()>& want_stop, bool at_boundary);
 
   /// Mean loss over the validation split (its first eval_batches global batches) after `steps` steps; bitwise the same on

@@ -14,10 +14,10 @@ namespace shoal::app {
 
 /// The results of the steps of this run (not of those before it was resumed), for the last line of the log and summary.json.
 struct Verdict {
-  Exit exit = Exit::done;      ///< the program's exit code
-  bool stopped_early = false;  ///< steps are left to do
-  bool ok = true;              ///< all steps are done, updates were made (if not here, then before), memory was as planned
-  std::size_t steps_made = 0;  ///< in this run
+  Exit exit = Exit::done;           ///< the program's exit code
+  bool stopped_early = false;       ///< steps are left to do
+  bool ok = true;                   ///< all steps are done, an update was made (here or before), and memory was as planned
+  std::size_t steps_made = 0;       ///< in this run
   std::size_t updates_skipped = 0;  ///< steps among these whose update a node skipped
   std::string text;                 ///< one line; begins with "OK" if ok
 };

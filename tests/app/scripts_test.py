@@ -128,15 +128,17 @@ class Scripts(Program):
             self.assertIn("\nscontrol requeue 17\n", self.called(script, ENDS_WITH=75, code=75, **array))
 
     def test_slurm_goes_on_after_a_rank_has_died(self):
-        """srun is killed FAILS times. The first MAKES runs make a checkpoint before. The watch goes on until it is ended."""
-        (self.dir / "bin" / "srun").write_text("""#!/bin/bash
-            echo "srun $*" >>"$CALLS"
+        """FAILS runs are killed, the first MAKES of them after a checkpoint. The watch runs until the script kills it."""
+        self.stand_in(
+            "srun",
+            """
             [[ $* != *"bash -c"* ]] || exec /bin/sleep 60
             [[ $* != *" true" ]] || exit "$NODE_IS_LOST"
             n=$(grep -c " train " "$CALLS")
             [[ $n -le $FAILS ]] || exit 0
             [[ $n -gt $MAKES ]] || { mkdir -p runs/17/checkpoints && touch "runs/17/checkpoints/step_0000000$n.h5"; }
-            exit 137""")
+            exit 137""",
+        )
         self.stand_in("squeue", "echo $STEPS")
         self.stand_in("scancel", "")
         for script in ("slurm", "slurm_gpu"):
@@ -235,6 +237,16 @@ class Scripts(Program):
                 self.assertEqual("\nscontrol requeue 17\n" in self.calls.read_text(), bool(lost))
                 self.end_session(process)
                 process.communicate(timeout=30)
+
+    def test_scripts_for_gpus_differ_only_in_how_they_start_runs(self):
+        """Batch systems copy a script alone, so what two of them have in common stands in both."""
+        for name in ("slurm", "pbs"):
+            common = [
+                re.findall(r"^running=''.*?^while true|^trap - .*", file.read_text(), re.M | re.S)
+                for file in (SOURCE / "jobscripts" / f"{name}.sh", SOURCE / "jobscripts" / f"{name}_gpu.sh")
+            ]
+            self.assertEqual(len(common[0]), 2)
+            self.assertEqual(common[0], common[1])
 
     def test_a_job_that_has_run_before_resumes(self):
         (self.dir / "runs" / "17").mkdir(parents=True)

@@ -53,8 +53,8 @@ struct Found {
 /// Errors (missing, empty or damaged files, text beyond the vocabulary, ...) name the file.
 Found find(const DataOptions& options);
 
-/// The most bytes that a rank will keep of text, which it holds in memory (tokens files it does not), without reading it.
-/// vocab_size: that of the model. Nothing if a file is not there, or cannot be read.
+/// How many bytes of text each rank will hold in memory, at most; 0 for tokens files, which stay on the disk. Reads no text.
+/// vocab_size: that of the model. std::nullopt if a file is missing or cannot be read.
 std::optional<std::size_t> text_bytes(const DataOptions& options, std::size_t vocab_size);
 
 /// Opens on each rank what one of them has found. vocab_size: that of the model; 0: that of the data (64 for the synthetic
