@@ -10,7 +10,7 @@ namespace {
 
 using enum Action::Kind;
 
-constexpr std::uint32_t tags = comm::end_of_message_tags;
+constexpr std::uint32_t tags = comm::end_of_message_tags - 1;  // the last one is for copies of units (zero/copies.cpp)
 
 template <typename List>
 Lists by_stage(const ScheduleShape& shape, const List& list) {

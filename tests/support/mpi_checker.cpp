@@ -6,6 +6,7 @@
 //   - data are received into memory of the library's own. The program's buffer holds garbage (NaN in each format) until the
 //     program is told that the operation is complete, also if the operation is in place;
 //   - the program is told so one or two tests later than MPI tells it;
+//   - tags end at 32767, the smallest limit that the standard allows;
 //   - a run in which a buffer changes meanwhile ends with a line on stderr that names the message.
 // Each rank writes the number of its checked operations to stderr in MPI_Finalize. What the library cannot check ends the
 // run, too: persistent requests, most kinds of derived datatypes, and the functions in the list at the end. It passes
@@ -21,7 +22,23 @@
 
 using namespace checker;
 
+namespace {
+
+int largest_tag = 32767;
+
+void check_tag(int tag) {
+  if (tag > largest_tag) end_run("sends a message with tag " + std::to_string(tag));
+}
+
+}  // namespace
+
 extern "C" {
+
+int MPI_Comm_get_attr(MPI_Comm communicator, int key, void* value, int* is_set) {
+  const int code = PMPI_Comm_get_attr(communicator, key, value, is_set);
+  if (code == MPI_SUCCESS && key == MPI_TAG_UB) *static_cast<int**>(value) = &largest_tag;
+  return code;
+}
 
 int MPI_Testall(int count, MPI_Request handles[], int* flag, MPI_Status statuses[]) {
   *flag = 1;
@@ -56,10 +73,12 @@ int MPI_Wait(MPI_Request* handle, MPI_Status* status) {
 }
 
 int MPI_Send(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator) {
+  check_tag(tag);
   return PMPI_Ssend(data, count, type, to, tag, communicator);
 }
 
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* handle) {
+  check_tag(tag);
   Operation operation{.peer = to, .tag = tag, .communicator = communicator};
   add_blocks(operation.inputs, data, 0, count, type);
   return begin(std::move(operation), nullptr, handle,

@@ -24,7 +24,7 @@
 
 namespace {
 
-constexpr int first_composite_tag = 1 << 19;  // lower tags belong to many messages
+constexpr int first_composite_tag = 1 << 14;  // lower tags belong to many messages
 
 long steps = 0;
 bool inside_step = false;

@@ -117,7 +117,7 @@ std::map<std::string, Traffic> traffic();
 void reset_traffic();
 
 /// Tags of messages (Communicator::send()) are below this.
-inline constexpr int end_of_message_tags = 1 << 19;
+inline constexpr int end_of_message_tags = 1 << 14;
 
 /// Messages of Communicator::exchange().
 struct Outgoing {
@@ -177,7 +177,7 @@ class Communicator {
   // For composite operations such as those of comm/tree_reduce.hpp. Their messages go through wire(), which is neither
   // counted nor traced; the operation is counted and traced as one.
 
-  /// Tag for the messages of the next composite operation, 2^19 .. 2^20 - 1. The same on all ranks, since all ranks start
+  /// Tag for the messages of the next composite operation, from 2^14 on. The same on all ranks, since all ranks start
   /// operations in the same order.
   virtual int next_tag() = 0;
   virtual Communicator& wire() { return *this; }

@@ -58,7 +58,7 @@ inline std::size_t part_of_stage(const ScheduleShape& shape, const Border& borde
 std::string words_of(const Border& border);
 
 /// Number of parts of a model above which messages could not be told apart.
-inline constexpr int most_parts_of_model = 1 << 18;
+inline constexpr int most_parts_of_model = (1 << 13) - 1;
 /// The tag of its message (comm::Communicator::send()). Turns that are far apart share a tag. That is safe:
 /// their messages have the same sender and receiver, and both start them in ascending order of turns.
 int tag_of(const Border& border, int parts_of_model);
