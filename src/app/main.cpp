@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts MPI, reads the command line and runs the command. Errors are caught here alone, and all ranks end with one exit
 // code.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -117,12 +119,22 @@ int run_to_the_end(comm::World& world, int argc, char** argv) {
   }
 }
 
+/// As many files as the system allows this process: each rank keeps all files of its data open, of which there may be
+/// thousands, and most systems start processes with a limit of 1024 that they may raise themselves.
+void raise_limit_of_open_files() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));  // if it fails, a file that cannot be opened is an error
+}
+
 }  // namespace
 
 }  // namespace shoal::app
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit is an error of the write, as on a full disk
+  shoal::app::raise_limit_of_open_files();
   std::optional<shoal::app::Interrupts> interrupts;
   if (argc > 1 && argv[1] == std::string_view("train")) interrupts.emplace();
   shoal::comm::World world(argc, argv);

@@ -257,6 +257,27 @@ class Files(Program):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("File too large", done.stderr)
 
+    def test_more_files_of_data_than_a_process_may_open_at_first(self):
+        """Many systems have a limit of 1024 that a process may raise itself."""
+        text = self.dir / "text.txt"
+        text.write_text("some words to learn, over and over\n" * 4)
+        made = self.shoal("tokenize", "--tokenizer=bytes", text, self.dir / "part_000.h5")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for part in range(1, 300):
+            shutil.copyfile(self.dir / "part_000.h5", self.dir / f"part_{part:03}.h5")
+        deck = self.deck(TINY, data={"source": self.dir / "part_*.h5"}, model={"vocab_size": 0})
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        done = subprocess.run(
+            [BINARY, "train", deck, "--output.dir=out"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment(1),
+            cwd=self.dir,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, most)),
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_damaged_record_is_named(self):
         deck, out = self.deck(TINY), self.dir / "out"
         self.train(deck, "--checkpoint.every=2", out="out")
