@@ -29,8 +29,7 @@ Catalogue catalogue(comm::Communicator& group, const std::vector<TensorSlice>& s
 /// A file with its datasets, but not yet with their checksums. Open on rank 0, empty on other ranks.
 struct OpenLayout {
   hdf5::Handle file;
-  std::vector<hdf5::Handle> datasets;  ///< in the catalogue's order; must be closed before the file
-  File raw;                            ///< the same open file for raw data; complete() leaves it open
+  File raw;  ///< the same open file for raw data; complete() leaves it open
 };
 
 /// Collective. Rank 0 reserves the disk space and lays the file out. Sets the datasets' offsets in `content`. Then raw data

@@ -22,6 +22,13 @@ namespace {
 /// Data are read in parts of this many elements, a multiple of checksum_piece.
 constexpr std::size_t read_elements = std::size_t{1} << 20U;
 
+/// raw: in ascending order, as check_seal() has seen.
+bool is_listed(const Extent& extent, const std::vector<Extent>& raw) {
+  const auto found = std::lower_bound(raw.begin(), raw.end(), extent.offset,
+                                      [](const Extent& listed, std::uint64_t offset) { return listed.offset < offset; });
+  return found != raw.end() && *found == extent;
+}
+
 CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, const std::vector<Extent>& raw) {
   const hdf5::Handle dataset = hdf5::open_dataset(h5, name);
   require_input(hdf5::holds_floats(dataset), name, ": not a contiguous dataset of float32");
@@ -29,8 +36,7 @@ CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, 
                            parse_hexadecimal(hdf5::text_attribute(dataset, "checksum"), name),
                            hdf5::raw_offset(dataset, name)};
   const Extent extent{result.offset, result.elements() * sizeof(float)};
-  require_input(extent.bytes == 0 || std::find(raw.begin(), raw.end(), extent) != raw.end(), name,
-                ": its raw data are not where the seal lists them");
+  require_input(extent.bytes == 0 || is_listed(extent, raw), name, ": its raw data are not where the seal lists them");
   return result;
 }
 

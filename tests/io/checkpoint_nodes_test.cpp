@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of nodes with different tensors: the same number of nodes get their own back, any other number gets the mean.
 #include <gmock/gmock.h>
+#include <hdf5.h>
 
+#include "io/checkpoint_layout.hpp"
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "support/mpi_main.hpp"
@@ -83,6 +85,21 @@ TEST(CheckpointOfNodes, TheMeanIsAddedInATree) {
   const float tree = ((values[0] + values[1]) + (values[2] + values[3])) / 4;
   for (const float value : *read.memory.front()) EXPECT_EQ(value, tree);
   EXPECT_NE(tree, (((values[0] + values[1]) + values[2]) + values[3]) / 4) << "the order shows";
+}
+
+/// An open one takes some 10 KB of rank 0, and on a thousand nodes there are hundreds of thousands.
+TEST(CheckpointOfNodes, NoDatasetStaysOpen) {
+  const Scratch scratch(&world().all());
+  const auto file = scratch.path() / "step_00000007.h5.partial";
+  const int rank = world().all().rank(), ranks = world().all().size();
+  Tensors tensors;
+  for (int n = 0; n < nodes; ++n) tensors.add(io::node_dataset(n, own), shape, part_of(shape[0], rank, ranks), true);
+  io::Catalogue content = io::catalogue(world().all(), tensors.slices);
+  io::OpenLayout layout = io::lay_out(world().all(), file, {7, "", {}, {}}, content, tensors.slices);
+  if (rank == 0) {
+    EXPECT_EQ(H5Fget_obj_count(layout.file.id(), H5F_OBJ_DATASET), 0);
+  }
+  io::complete(world().all(), file, layout, content, std::vector<std::uint64_t>(tensors.slices.size()));
 }
 
 TEST(CheckpointOfNodes, ATensorOfNoNodeIsMissed) {
