@@ -23,6 +23,14 @@ std::size_t rank_in(const Communicator& group) { return static_cast<std::size_t>
 
 bool quantizes_own(const QuantFormat& format) { return format.rounding == QuantRounding::deepspeed; }
 
+/// Where each of `count` things begins that lie one after the other. Sums are taken once: there may be thousands of nodes.
+template <class SizeOf>
+std::vector<std::size_t> begins_of(std::size_t count, const SizeOf& size) {
+  std::vector<std::size_t> begins(count);
+  for (std::size_t i = 1; i < count; ++i) begins[i] = begins[i - 1] + size(i - 1);
+  return begins;
+}
+
 /// Memory for the codes that a rank sends to each rank of a group, and for those that it receives from each.
 struct Regions {
   std::vector<Span<std::byte>> out, in;
@@ -89,7 +97,12 @@ class QuantizedReduce final : public Operation {
         across_codes_(
             ranks.across, formats.across, memory, [this](std::size_t s) { return own_bytes(s); }, own_bytes(node_)),
         within_node_(ranks.node),
-        across_nodes_(ranks.across) {
+        across_nodes_(ranks.across),
+        code_begins_(begins_of(nodes_, [this](std::size_t s) { return wire_bytes(own_block(s), type_, formats_.node); })),
+        node_residual_begins_(begins_of(residuals.node.empty() ? 0 : blocks_.size(),
+                                        [this](std::size_t b) { return elements_of(blocks_[b], type_); })),
+        across_residual_begins_(begins_of(residuals.across.empty() ? 0 : nodes_,
+                                          [this](std::size_t s) { return elements_of(own_block(s), type_); })) {
     for (const std::size_t to : within_node_.partners()) quantize_within_node(to);
     quantize_within_node(local_rank_);  // not sent
   }
@@ -110,20 +123,13 @@ class QuantizedReduce final : public Operation {
     return round_up(elements_of(own_block(node_), type_) * sizeof(float), cache_line);
   }
 
-  /// Number of elements in the blocks first, first + stride, ... before `last`.
-  std::size_t elements_before(std::size_t last, std::size_t first, std::size_t stride) const {
-    std::size_t elements = 0;
-    for (std::size_t b = first; b < last; b += stride) elements += elements_of(blocks_[b], type_);
-    return elements;
-  }
-
   /// First step: quantizes this rank's copies of the blocks of one local rank on all nodes, and starts to send them.
   void quantize_within_node(std::size_t local) {
     const Span<std::byte> region = node_codes_.out[local];
     std::byte* codes = region.data();
     for (std::size_t s = 0; s < nodes_ && codes != nullptr; ++s) {
       const std::size_t b = s * ranks_per_node_ + local;
-      float* const residual = residuals_.node.empty() ? nullptr : residuals_.node.data() + elements_before(b, 0, 1);
+      float* const residual = residuals_.node.empty() ? nullptr : residuals_.node.data() + node_residual_begins_[b];
       quantize_own(blocks_[b], formats_.node, residual, codes);
       codes += wire_bytes(blocks_[b], type_, formats_.node);
     }
@@ -138,13 +144,11 @@ class QuantizedReduce final : public Operation {
 
   /// The terms that the ranks of this node contribute to the block of this local rank on a node, in the order of the ranks.
   std::vector<BlockTerm> held_on_node(std::size_t node) const {
-    std::size_t before = 0;
-    for (std::size_t s = 0; s < node; ++s) before += wire_bytes(own_block(s), type_, formats_.node);
     std::vector<BlockTerm> terms;
     for (std::size_t d = 0; d < ranks_per_node_; ++d) {
       const Span<std::byte> codes = d == local_rank_ ? node_codes_.out[d] : node_codes_.in[d];
       const bool quantized = d != local_rank_ || quantizes_own_within();
-      terms.push_back(quantized ? BlockTerm::of_codes(formats_.node.bits, codes.data() + before)
+      terms.push_back(quantized ? BlockTerm::of_codes(formats_.node.bits, codes.data() + code_begins_[node])
                                 : BlockTerm::of(own_block(node)));
     }
     return terms;
@@ -158,8 +162,7 @@ class QuantizedReduce final : public Operation {
       if (ranks_per_node_ > 1) sum_to_floats(block, type_, held_on_node(node), formats_.node, floats());
       return;
     }
-    const std::size_t before = elements_before(node * ranks_per_node_ + local_rank_, local_rank_, ranks_per_node_);
-    float* const residual = residuals_.across.empty() ? nullptr : residuals_.across.data() + before;
+    float* const residual = residuals_.across.empty() ? nullptr : residuals_.across.data() + across_residual_begins_[node];
     std::byte* const codes = across_codes_.out[node].data();
     if (ranks_per_node_ == 1) {
       quantize_own(block, formats_.across, residual, codes);
@@ -199,6 +202,9 @@ class QuantizedReduce final : public Operation {
   Span<std::byte> sums_;
   Regions node_codes_, across_codes_;
   AllToAll within_node_, across_nodes_;
+  std::vector<std::size_t> code_begins_;             // by node: of its block in a region of node_codes_
+  std::vector<std::size_t> node_residual_begins_;    // by rank: of its block in residuals_.node
+  std::vector<std::size_t> across_residual_begins_;  // by node: of its block in residuals_.across
   std::size_t summed_ = 0;
 };
 

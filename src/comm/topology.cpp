@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "shoal/base/counted.hpp"
 
@@ -52,10 +53,11 @@ int Topology::ranks_per_node() const {
 }
 
 int queued_ranks_per_node(const std::vector<int>& node_of) {
-  const auto on_node = [&](int node) { return std::count(node_of.begin(), node_of.end(), node); };
-  const std::ptrdiff_t first = node_of.empty() ? 1 : on_node(node_of.front());
-  const bool equal = std::all_of(node_of.begin(), node_of.end(), [&](int node) { return on_node(node) == first; });
-  return equal ? static_cast<int>(first & -first) : 1;
+  std::map<int, int> ranks_on;
+  for (const int node : node_of) ++ranks_on[node];
+  const int first = node_of.empty() ? 1 : ranks_on.begin()->second;
+  const bool equal = std::all_of(ranks_on.begin(), ranks_on.end(), [first](const auto& on) { return on.second == first; });
+  return equal ? first & -first : 1;
 }
 
 std::string unequal_nodes(const std::vector<int>& node_of) {

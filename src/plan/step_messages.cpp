@@ -38,8 +38,9 @@ class MessageCosts {
     const BlockSpans blocks = blocks_of(bucket);
     const auto& quantized = options_->gradients.quantized;
     if (!quantized) return tree(TreeDirection::reduce_scatter, group_, bytes_of(blocks, options_->gradients.dtype));
-    return std::make_shared<const Cost>(
-        collectives_->quantized_reduce_scatter(group_, {blocks}, quantized->ranks_per_node, quantized->formats));
+    return once(quantized_, {TreeDirection::reduce_scatter, group_.groups.size(), blocks}, [&] {
+      return collectives_->quantized_reduce_scatter(group_, {blocks}, quantized->ranks_per_node, quantized->formats);
+    });
   }
 
   SharedCost gather(const zero::Bucket& bucket, DType dtype) {
@@ -55,8 +56,9 @@ class MessageCosts {
     }
     const Grouping grouping = Grouping::consecutive(ranks_, group_size);
     if (!quantized) return tree(TreeDirection::all_gather, grouping, bytes_of(blocks, options_->dtype));
-    return std::make_shared<const Cost>(
-        collectives_->quantized_all_gather(grouping, {blocks}, zero::gather_format(options_->zero).value()));
+    return once(quantized_, {TreeDirection::all_gather, grouping.groups.size(), blocks}, [&] {
+      return collectives_->quantized_all_gather(grouping, {blocks}, zero::gather_format(options_->zero).value());
+    });
   }
 
  private:
@@ -71,15 +73,23 @@ class MessageCosts {
     return blocks;
   }
 
-  /// Most units have the same size, so costs are computed once and looked up again.
   SharedCost tree(TreeDirection direction, const Grouping& grouping, const std::vector<std::size_t>& bytes) {
-    SharedCost& known = known_[{direction, grouping.groups.size(), bytes}];
-    if (!known) {
-      known = std::make_shared<const Cost>(direction == TreeDirection::reduce_scatter
-                                               ? collectives_->reduce_scatter(grouping, {bytes})
-                                               : collectives_->all_gather(grouping, {bytes}));
-    }
-    return known;
+    return once(trees_, {direction, grouping.groups.size(), bytes}, [&] {
+      return direction == TreeDirection::reduce_scatter ? collectives_->reduce_scatter(grouping, {bytes})
+                                                        : collectives_->all_gather(grouping, {bytes});
+    });
+  }
+
+  /// Costs by direction, number of groups and sizes of blocks.
+  template <class Sizes>
+  using Known = std::map<std::tuple<TreeDirection, std::size_t, Sizes>, SharedCost>;
+
+  /// Most units have the same size, so costs are computed once and looked up again.
+  template <class Sizes, class Compute>
+  static SharedCost once(Known<Sizes>& known, const typename Known<Sizes>::key_type& key, const Compute& compute) {
+    SharedCost& cost = known[key];
+    if (!cost) cost = std::make_shared<const Cost>(compute());
+    return cost;
   }
 
   const zero::EngineOptions* options_;
@@ -87,7 +97,8 @@ class MessageCosts {
   const CollectiveCosts* collectives_;
   int ranks_, group_size_;
   Grouping group_;
-  std::map<std::tuple<TreeDirection, std::size_t, std::vector<std::size_t>>, SharedCost> known_;
+  Known<std::vector<std::size_t>> trees_;
+  Known<BlockSpans> quantized_;
 };
 
 }  // namespace
