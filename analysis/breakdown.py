@@ -12,6 +12,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+from grouping import alike
 from run_options import settled
 from shoal_trace import Trace
 
@@ -269,7 +270,7 @@ def memory(trace: Trace) -> dict[str, dict[int, tuple[np.ndarray, np.ndarray]]]:
         if not name.startswith("memory/"):
             continue
         these = counters[counters["name"] == index]
-        of_ranks = {int(rank): these[these["rank"] == rank] for rank in np.unique(these["rank"])}
+        of_ranks = {int(these["rank"][rows[0]]): these[rows] for rows in alike((these["rank"],))}
         found[name.removeprefix("memory/")] = {
             rank: (marks["begin_ns"] / 1e9, marks["bytes"].astype(np.int64)) for rank, marks in of_ranks.items()
         }

@@ -16,7 +16,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
-from grouping import places
+from grouping import alike, places
 from shoal_trace import Trace
 
 COUNTER = "clock/barrier"
@@ -50,25 +50,23 @@ def clocks_of(trace: Trace) -> Clocks | None:
     if not len(marks) or len(trace.hosts) != trace.world_size:
         return None
     hosts = list(dict.fromkeys(trace.hosts))
-    of_rank = np.array([hosts.index(host) for host in trace.hosts])
+    index_of = {host: index for index, host in enumerate(hosts)}
+    of_rank = np.array([index_of[host] for host in trace.hosts])
     flushes = np.unique(marks["bytes"])
-    times, spread = np.zeros((len(flushes), len(hosts))), np.zeros(len(hosts))
     host_of_mark, flush_of_mark = of_rank[marks["rank"]], np.searchsorted(flushes, marks["bytes"])
     # The readings of a flush follow one another: only those of the same place among their rank's are of one moment.
     place = places(np.lexsort((flush_of_mark, marks["rank"])), (marks["rank"], flush_of_mark))
-    for host in range(len(hosts)):
-        distances = []
-        for flush in range(len(flushes)):
-            chosen = (host_of_mark == host) & (flush_of_mark == flush)
-            if not chosen.any():
-                return None
-            readings = [np.median(marks["begin_ns"][chosen & (place == i)]) for i in np.unique(place[chosen])]
-            times[flush, host] = np.mean(readings)
-            distances += [
-                np.abs(marks["begin_ns"][chosen & (place == i)] - reading)
-                for i, reading in zip(np.unique(place[chosen]), readings, strict=True)
-            ]
-        spread[host] = float(np.median(np.concatenate(distances)))
+    readings = [[[] for _ in hosts] for _ in flushes]
+    distances = [[] for _ in hosts]
+    for chosen in alike((host_of_mark, flush_of_mark, place)):
+        host, begins = host_of_mark[chosen[0]], marks["begin_ns"][chosen]
+        reading = np.median(begins)
+        readings[flush_of_mark[chosen[0]]][host].append(reading)
+        distances[host].append(np.abs(begins - reading))
+    if not all(all(of_hosts) for of_hosts in readings):
+        return None
+    times = np.array([[np.mean(of_host) for of_host in of_hosts] for of_hosts in readings])
+    spread = np.array([np.median(np.concatenate(of_host)) for of_host in distances])
     return Clocks(hosts, of_rank, times[:, 0] / 1e9, times, spread)
 
 
@@ -82,7 +80,7 @@ def aligned(trace: Trace) -> Trace:
         host = clocks.of_rank[rank]
         if host == 0:
             continue
-        first, end = np.searchsorted(trace.rank_column, (rank, rank + 1))
+        first, end = trace.begins_of_ranks[rank : rank + 2]
         begins = events["begin_ns"][first:end].copy()
         # Begins and ends are moved alike, so that what lay within an event stays within it.
         ends = _without_drift(begins + events["duration_ns"][first:end], clocks, host)

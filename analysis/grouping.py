@@ -29,6 +29,12 @@ def numbers(columns: Sequence[np.ndarray]) -> np.ndarray:
     return result
 
 
+def alike(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The rows with the same values in these columns, as indices: one array for each combination, in ascending order."""
+    order = np.lexsort(columns[::-1])
+    return np.split(order, np.flatnonzero(_begins(order, columns))) if len(order) else []
+
+
 def _begins(order: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
     """Whether a row, in this order, has other values than the one before it; the first one does not count."""
     begins = np.zeros(len(order), bool)

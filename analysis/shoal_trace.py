@@ -108,12 +108,12 @@ class Trace:
         """The events of one rank; None: of all. A view, since the ranks lie one behind the other."""
         if rank is None:
             return self.events
-        first, end = np.searchsorted(self.rank_column, (rank, rank + 1))
-        return self.events[first:end]
+        return self.events[self.begins_of_ranks[rank] : self.begins_of_ranks[rank + 1]]
 
     @cached_property
-    def rank_column(self) -> np.ndarray:
-        return np.ascontiguousarray(self.events["rank"])
+    def begins_of_ranks(self) -> np.ndarray:
+        """Where the events of each rank begin; one more number, where those of the last one end."""
+        return np.searchsorted(np.ascontiguousarray(self.events["rank"], np.int64), np.arange(self.world_size + 1))
 
     def of_queue(self, queue: int, rank: int | None = None) -> np.ndarray:
         """What a queue of the device did, in its order."""

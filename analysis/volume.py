@@ -69,7 +69,9 @@ def volumes(trace: Trace) -> list[Volume]:
     def row(
         operation: str, state: str, formula: str, elements: int, size: int, chosen, saved=NONE, extra=NONE, ranks=None
     ) -> None:
-        of_ranks = [sent_per_step(trace, events[chosen & (events["rank"] == rank)]) for rank in range(work.ranks)]
+        counted = events[chosen]  # those of a rank follow one another
+        begins = np.searchsorted(counted["rank"].astype(np.int64), np.arange(1, work.ranks))
+        of_ranks = [sent_per_step(trace, of_rank) for of_rank in np.split(counted, begins)]
         mean = sum(of_ranks, Fraction(0)) / work.ranks
         theory = work.sent(elements, ranks) * size
         rows.append(Volume(operation, state, formula, mean, theory, saved, extra, min(of_ranks), max(of_ranks)))
