@@ -102,8 +102,8 @@ void Run::check(const StepReport& report) {
 /// Collective. Called at moments when the ranks have synchronized, so that it adds no wait.
 void Run::flush_trace(std::int64_t step) {
   if (trace_ == nullptr) return;
-  const auto interval = static_cast<std::int64_t>(options_.trace.interval);
-  if (step / interval > flushed_ / interval) trace_->flush();
+  if (write_trace_every_ == 0) write_trace_every_ = steps_between_writes(world_, options_.trace, step - first_step_);
+  if (step / write_trace_every_ > flushed_ / write_trace_every_) trace_->flush();
   flushed_ = step;
 }
 

@@ -62,7 +62,8 @@ class Run {
   StopClock& clock_;
   std::int64_t first_step_;
   io::Lineage lineage_;
-  std::int64_t flushed_ = 0;  // step of the last flush_trace()
+  std::int64_t flushed_ = 0;            // step of the last flush_trace()
+  std::int64_t write_trace_every_ = 0;  // steps; 0: not known yet
   Trainer trainer_;
   Faults faults_;
   Saves saves_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_trace.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -60,6 +61,14 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
   header.groups = world.group_kinds();
   if (trace::on(trace::Level::comm)) device::start_timing(timed_spans);  // not before: setting up takes many copies
   return std::make_unique<io::TraceFile>(world, free_trace_path(world, o, first_step), header);
+}
+
+std::int64_t steps_between_writes(comm::World& world, const config::TraceOptions& options, std::int64_t steps) {
+  std::int64_t events = static_cast<std::int64_t>(trace::pending()) / steps;
+  world.all().all_reduce(Span<std::int64_t>(&events, 1), comm::Reduce::max).wait();
+  // Half of the buffer is left for steps with more events, and for evaluations and checkpoints.
+  const std::int64_t fitting = static_cast<std::int64_t>(trace_events) / 2 / std::max<std::int64_t>(events, 1);
+  return std::clamp<std::int64_t>(fitting, 1, static_cast<std::int64_t>(options.interval));
 }
 
 void mark_memory(const Memory& memory) {

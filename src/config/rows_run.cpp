@@ -293,7 +293,7 @@ std::vector<Row> file_rows() {
        about("what the trace records. steps: steps and their parts; comm: also messages; kernels: also kernels",
              "Set it to kernels to see where the arithmetic of a step takes its time.")},
       {"trace.interval", in(&Options::trace, &TraceOptions::interval), "steps", between(1, most_steps),
-       about("steps between writes to the trace file"), traced},
+       about("steps between writes to the trace file; fewer if a rank has no room for the events of so many"), traced},
       {"output.dir", in(&Options::output, &OutputOptions::dir), "", not_empty().as("a directory"),
        about("directory for all files of the run; created if absent")},
       {"output.export", in(&Options::output, &OutputOptions::export_dir), "", any().as("a directory"),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How large a trace grows: thousands of ranks write one for days."""
 
+import re
+
 from program import SMALL, Program, main
 
 RANKS = 2
@@ -21,6 +23,16 @@ class TraceSize(Program):
         grown = (self.size(many) - self.size(few)) / (many - few) / RANKS
         print(f"{grown:.0f} bytes per step and rank")
         self.assertLess(grown, MOST_BYTES_PER_STEP)
+
+    def test_no_event_is_lost(self):
+        """The trace is written more often than trace.interval says if a rank has no room for so many events: each of these
+        steps has some 20,000, and there is room for 262,144."""
+        deck = self.deck(SMALL, model={"n_layer": 4}, batch={"micro": 1, "global": 128}, trace={"level": "kernels"})
+        self.train(deck, "--train.steps=15", "--trace.interval=20", "--train.eval_batches=0", out="many")
+        told = self.shoal("info", self.dir / "many/trace.h5").stdout
+        events, lost = map(int, re.search(r"events +(\d+) in \d+ writes, (\d+) dropped", told).groups())
+        self.assertEqual(lost, 0)
+        self.assertGreater(events, 270_000, "more than there is room for at a time")
 
 
 if __name__ == "__main__":
