@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bytes_json.hpp"
 #include "collective.hpp"
@@ -138,8 +139,8 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
   Json summary = {
       {"version", version()},
       {"verdict", verdict_summary(verdict)},
-      {"losses", losses},
-      {"grad_norms", norms},
+      {"losses", std::move(losses)},  // of millions of steps: not copied
+      {"grad_norms", std::move(norms)},
       {"val_losses", validation},
       {"adascale", adascale_summary(history)},
       {"final_loss", history.steps.empty() ? Json(nullptr) : json_number(history.steps.last().loss)},
