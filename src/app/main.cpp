@@ -119,12 +119,13 @@ int run_to_the_end(comm::World& world, int argc, char** argv) {
   }
 }
 
-/// As many files as the system allows this process: each rank keeps all files of its data open, of which there may be
-/// thousands, and most systems start processes with a limit of 1024 that they may raise themselves.
+/// Each rank keeps all files of its data open, of which there may be thousands, and most systems start processes with a
+/// limit of 1024 that they may raise themselves. Not without end: some libraries keep a table of as many as there may be.
 void raise_limit_of_open_files() {
+  constexpr rlim_t most = 65536;
   rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= most) return;
+  files.rlim_cur = std::min(files.rlim_max, most);
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));  // if it fails, a file that cannot be opened is an error
 }
 
