@@ -76,8 +76,8 @@ def are_published(trace: Trace, events: np.ndarray) -> np.ndarray:
 
 
 def steps_using(trace: Trace, rank: int, gathers: np.ndarray) -> np.ndarray:
-    """For each of these all-gathers the step that uses its parameters, or NO_STEP if an evaluation made it for itself. They
-    must be all of one rank's all-gathers of updated parameters."""
+    """Returns, for each all-gather, the step that uses the gathered parameters, or NO_STEP if an evaluation gathered them for
+    itself. gathers: all all-gathers of updated parameters on this rank."""
     steps = trace.of_kind("step", rank=rank)
     if not len(steps):
         return np.full(len(gathers), NO_STEP)

@@ -112,8 +112,8 @@ class Trace:
 
     @cached_property
     def begins_of_ranks(self) -> np.ndarray:
-        """Where the events of each rank begin; one more number, where those of the last one end."""
-        return np.searchsorted(np.ascontiguousarray(self.events["rank"], np.int64), np.arange(self.world_size + 1))
+        """rank_begins() of all events."""
+        return rank_begins(self.events, self.world_size)
 
     def of_queue(self, queue: int, rank: int | None = None) -> np.ndarray:
         """What a queue of the device did, in its order."""
@@ -169,6 +169,11 @@ class Trace:
 
 # Exceptions that h5py and numpy raise when a file is damaged.
 DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, MemoryError)
+
+
+def rank_begins(events: np.ndarray, ranks: int) -> np.ndarray:
+    """The index of each rank's first event, and the number of all events. The events must be in the order of their ranks."""
+    return np.searchsorted(np.ascontiguousarray(events["rank"], np.int64), np.arange(ranks + 1))
 
 
 def one_line(error: BaseException) -> str:

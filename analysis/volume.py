@@ -30,7 +30,7 @@ import numpy as np
 
 from breakdown import settled_steps
 from in_steps import gathered_units, publishes_in_background, within_steps
-from shoal_trace import Trace
+from shoal_trace import Trace, rank_begins
 from zero_work import Work
 
 NONE = Fraction(0)
@@ -69,9 +69,8 @@ def volumes(trace: Trace) -> list[Volume]:
     def row(
         operation: str, state: str, formula: str, elements: int, size: int, chosen, saved=NONE, extra=NONE, ranks=None
     ) -> None:
-        counted = events[chosen]  # those of a rank follow one another
-        begins = np.searchsorted(counted["rank"].astype(np.int64), np.arange(1, work.ranks))
-        of_ranks = [sent_per_step(trace, of_rank) for of_rank in np.split(counted, begins)]
+        counted = events[chosen]
+        of_ranks = [sent_per_step(trace, part) for part in np.split(counted, rank_begins(counted, work.ranks)[1:-1])]
         mean = sum(of_ranks, Fraction(0)) / work.ranks
         theory = work.sent(elements, ranks) * size
         rows.append(Volume(operation, state, formula, mean, theory, saved, extra, min(of_ranks), max(of_ranks)))

@@ -88,10 +88,10 @@ void remove_files(const OldFiles& old) {
   }
 }
 
-/// Fails if something else has a name that this run may give to one of its checkpoints. Files are not checked here if
-/// resume = latest, which reads them and passes over damaged ones with a warning, nor if they belong to an earlier run in
-/// output.dir, since prepare_output() checks that. A run that is resumed from a path may replace damaged checkpoints: they
-/// may be those of the steps that it repeats.
+/// Fails if a name that this run may give to one of its checkpoints belongs to something that it must not replace. Two kinds
+/// of files are not checked here: if resume = latest, all files, since they are read anyway and damaged ones are passed over
+/// with a warning; and those of an earlier run in output.dir, since prepare_output() checks them. A run that is resumed from
+/// a path may replace damaged checkpoints: they may be those of the steps that it repeats.
 void check_checkpoints(const config::Options& options) {
   const bool in_output = options.checkpoint.dir.empty();
   const std::string option =

@@ -20,8 +20,8 @@ void start_trace(comm::World& world, const config::Options& options);
 std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
                                           std::int64_t first_step, double peak_gflops);
 
-/// Steps between two writes of the trace: trace.interval, or fewer if the events of so many steps might not fit into the
-/// buffer. steps: the run's first ones, which have just been recorded. Collective.
+/// Returns after how many steps the trace is written: trace.interval, or fewer if a rank's buffer might not hold the events
+/// of that many steps. steps: how many the buffer holds now, the first ones of the run. Collective.
 std::int64_t steps_between_writes(comm::World& world, const config::TraceOptions& options, std::int64_t steps);
 
 /// Records the memory of the process, as the operating system counts it, and the memory taken from the plan.

@@ -23,7 +23,7 @@ std::size_t rank_in(const Communicator& group) { return static_cast<std::size_t>
 
 bool quantizes_own(const QuantFormat& format) { return format.rounding == QuantRounding::deepspeed; }
 
-/// Where each of `count` things begins that lie one after the other. Sums are taken once: there may be thousands of nodes.
+/// The offset of each of `count` parts that lie one after the other. Computed once, because there may be thousands of nodes.
 template <class SizeOf>
 std::vector<std::size_t> begins_of(std::size_t count, const SizeOf& size) {
   std::vector<std::size_t> begins(count);

@@ -25,8 +25,8 @@ class TraceSize(Program):
         self.assertLess(grown, MOST_BYTES_PER_STEP)
 
     def test_no_event_is_lost(self):
-        """The trace is written more often than trace.interval says if a rank has no room for so many events: each of these
-        steps has some 20,000, and there is room for 262,144."""
+        """The trace is written more often than every trace.interval steps if a rank's buffer, of 262,144 events, cannot hold
+        the events of that many. Each of these steps has some 20,000."""
         deck = self.deck(SMALL, model={"n_layer": 4}, batch={"micro": 1, "global": 128}, trace={"level": "kernels"})
         self.train(deck, "--train.steps=15", "--trace.interval=20", "--train.eval_batches=0", out="many")
         told = self.shoal("info", self.dir / "many/trace.h5").stdout

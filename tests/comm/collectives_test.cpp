@@ -174,7 +174,7 @@ TEST_P(MpiCollectives, TagsOfCompositeOperationsAreTheSameOnAllRanks) {
   EXPECT_EQ(least, most);
 }
 
-TEST_P(MpiCollectives, TagsOfCompositeOperationsAreNoOthersAndComeAgain) {
+TEST_P(MpiCollectives, TagsOfCompositeOperationsAreReusedAndDifferFromThoseOfMessages) {
   const int first = group().next_tag();
   int tag = group().next_tag(), most = 1 << 20;
   for (; tag != first && most > 0; tag = group().next_tag(), --most) ASSERT_GE(tag, end_of_message_tags);
