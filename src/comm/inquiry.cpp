@@ -32,7 +32,8 @@ bool contains(const std::vector<int>& ranks, int rank) { return std::find(ranks.
 }  // namespace
 
 /// grace_: time for an answer to arrive. collect_: a rank acts on a message within an interval, if it is alive; an
-/// announcement must reach another rank that announces, and the answers must come back.
+/// announcement must reach another rank that announces, and the answers must come back. first_question_: the last rank asks
+/// a quarter of the timeout after the first one.
 Inquiry::Inquiry(World& world, const Peers& peers, double timeout_s, double interval_s)
     : world_(world),
       peers_(peers),
@@ -43,7 +44,8 @@ Inquiry::Inquiry(World& world, const Peers& peers, double timeout_s, double inte
       interval_(interval_s),
       period_(std::max(interval_s, timeout_s / 8)),
       grace_(2 * interval_s + std::min(1.0, timeout_s / 10)),
-      collect_(2 * interval_s + std::min(0.5, timeout_s / 10)) {}
+      collect_(2 * interval_s + std::min(0.5, timeout_s / 10)),
+      first_question_(timeout_s / 2 + timeout_s / 4 * rank_ / size_) {}
 
 void Inquiry::waiting(const Operation& operation, double seconds) {
   activity::Picture mine = *peers_.picture(rank_);
@@ -53,18 +55,24 @@ void Inquiry::waiting(const Operation& operation, double seconds) {
   }
   mine.since_s = seconds;
   receive_and_answer(mine);
-  const Clock::time_point now = Clock::now();
-  if (seconds >= timeout_ / 2) {
-    if (!asking_ || seconds_between(asked_at_, now) >= period_) {
-      asking_ = true;
-      asked_at_ = now;
-      send_to_all(Kind::question, mine);
-    }
-  } else if (!announced_) {  // a new wait: forget the answers of the last one
-    asking_ = false;
-    latest_.clear();
-  }
+  if (seconds < timeout_ / 2 && !announced_) latest_.clear();  // a new wait: forget the answers of the last one
+  ask(seconds, mine, Clock::now());
   look({&operation, seconds}, mine);
+}
+
+/// Asks all ranks, if it is time and no lower rank does so.
+void Inquiry::ask(double seconds, const activity::Picture& mine, Clock::time_point now) {
+  if (seconds < first_question_ || seconds_between(lower_asked_at_, now) < 2 * period_) {
+    asking_ = false;
+    return;
+  }
+  if (!std::exchange(asking_, true)) {
+    asking_since_ = now;
+  } else if (seconds_between(asked_at_, now) < period_) {
+    return;
+  }
+  asked_at_ = now;
+  send_to_all(Kind::question, mine);
 }
 
 void Inquiry::at_work() {
@@ -115,6 +123,9 @@ void Inquiry::receive_and_answer(const activity::Picture& mine) {
     latest_[from] = {received.picture, now};
     if (received.kind == Kind::answer) continue;
     if (received.kind == Kind::announcement) hear_announcement(from, now);
+    // One that began to wait much later than this rank would find a fault later.
+    const bool waits_as_long = received.picture.since_s > mine.since_s - period_;
+    if (received.kind == Kind::question && from < rank_ && waits_as_long) lower_asked_at_ = now;
     answer(from, mine);
   }
 }
@@ -156,8 +167,9 @@ bool Inquiry::seen_silent(int rank, Clock::time_point now) const {
          seconds_between(latest->second.at, now) < 2 * period_;
 }
 
-/// A rank that does not answer is mute if its latest message, or the beginning of this wait, is longer ago than the timeout.
-/// All ranks count as waiting only if each of them has waited for the timeout, according to its latest message.
+/// A rank that does not answer is mute if its latest message, or the beginning of this wait, is longer ago than the timeout,
+/// and it has been asked for a while. All ranks count as waiting only if each of them has waited for the timeout, according
+/// to its latest message.
 Inquiry::Fault Inquiry::find(const OwnWait& wait, Clock::time_point now) const {
   Fault fault;
   for (int r = 0; r < size_; ++r) {
@@ -165,6 +177,7 @@ Inquiry::Fault Inquiry::find(const OwnWait& wait, Clock::time_point now) const {
   }
   const double allowed = timeout_ + grace_;
   if (std::min(wait.seconds, seconds_between(continued_at_, now)) <= allowed) return fault;
+  if (!asking_ || seconds_between(asking_since_, now) < timeout_ / 4) return fault;
   fault.all_wait = fault.silent.empty();
   for (int r = 0; r < size_; ++r) {
     if (r == rank_ || contains(fault.silent, r)) continue;

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds ranks that hang, with the help of the other ranks, and prints one report about all of them.
 //
-// Ranks that wait for a long time ask all others whether they are alive. Ranks that wait or compute answer. A rank that does
-// not answer for comm.timeout seconds hangs or has died. A rank on the same machine is found sooner: its heartbeat can be
-// read (peers.hpp).
+// A rank that waits for a long time asks all others whether they are alive. Ranks that wait or compute answer. A rank that
+// does not answer for comm.timeout seconds hangs or has died. A rank on the same machine is found sooner: its heartbeat can
+// be read (peers.hpp).
 //
 //   rank 0   waits ...... asks   asks   asks ...       (from half the timeout on, several times per timeout)
 //   rank 1   computes ....... "at work"   "at work"    may continue, however long it computes
 //   rank 2   stopped                                   named by rank 0 when it has not answered for the timeout
+//   rank 3   waits ...... is asked                     leaves it to rank 0
+//
+// [Note: one rank asks for all] If a rank of thousands is late, all others wait for it. If each of them asked all others,
+// every rank would need a connection to every other. So a rank leaves asking to a lower one that has waited about as long
+// and has asked it lately, and higher ranks begin to ask later. If the lower rank's wait ends, the next one asks.
 //
 // [Note: one report] Whoever finds a hang announces it to all ranks before it reports, and collects their answers, which
 // say what each of them is doing. A rank that hears the announcement of a lower one leaves the report to it. So the report
@@ -44,8 +49,8 @@ class Inquiry {
   /// world, peers: must outlive this object. interval_s: seconds between calls of waiting() and of at_work().
   Inquiry(World& world, const Peers& peers, double timeout_s, double interval_s);
   /// To be called while this rank waits; seconds: how long it has waited for the operation. Answers questions and, from half
-  /// the timeout on, asks all other ranks. If ranks have been silent for the timeout, or if all ranks have waited that long,
-  /// reports it and ends the run, unless another rank does so.
+  /// the timeout on, asks all other ranks, unless a lower one does. If ranks have been silent for the timeout, or if all
+  /// ranks have waited that long, reports it and ends the run, unless another rank does so.
   void waiting(const Operation& operation, double seconds);
   /// To be called while this rank does not wait. Answers questions, and reports ranks of this machine that are silent.
   void at_work();
@@ -89,6 +94,7 @@ class Inquiry {
     double seconds = 0;
   };
 
+  void ask(double seconds, const activity::Picture& mine, Clock::time_point now);
   void look(const OwnWait& wait, const activity::Picture& mine);
   void receive_and_answer(const activity::Picture& mine);
   void answer(int to, const activity::Picture& mine);
@@ -108,11 +114,11 @@ class Inquiry {
   const Peers& peers_;
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  double timeout_, interval_, period_, grace_, collect_;
+  double timeout_, interval_, period_, grace_, collect_, first_question_;
   std::deque<OutgoingMessage> outgoing_;
-  bool asking_ = false;     // this rank has asked in the present wait
+  bool asking_ = false;     // this rank asks, since asking_since_
   bool announced_ = false;  // it is going to report
-  Clock::time_point asked_at_, announced_at_, stand_down_until_;
+  Clock::time_point asking_since_, asked_at_, lower_asked_at_, announced_at_, stand_down_until_;
   std::atomic<Clock::time_point> continued_at_{};
   std::map<int, Heard> latest_;  // what each rank has said of itself, during the present wait
   std::map<int, Heard> seen_;    // what others have said of silent ranks

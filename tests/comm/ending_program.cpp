@@ -27,6 +27,9 @@ namespace {
 
 std::atomic<bool> launcher_is_slow{false}, mpi_fails{false};
 
+MPI_Comm counted = MPI_COMM_NULL;
+std::atomic<int> sent_in_counted{0};
+
 }  // namespace
 
 extern "C" {
@@ -40,6 +43,11 @@ int MPI_Abort(MPI_Comm communicator, int code) {
 /// The watchdog asks for messages with it.
 int MPI_Improbe(int source, int tag, MPI_Comm communicator, int* flag, MPI_Message* message, MPI_Status* status) {
   return mpi_fails ? MPI_ERR_OTHER : PMPI_Improbe(source, tag, communicator, flag, message, status);
+}
+
+int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request) {
+  if (communicator == counted) ++sent_in_counted;
+  return PMPI_Isend(data, count, type, to, tag, communicator, request);
 }
 
 }  // extern "C"
@@ -137,6 +145,42 @@ void without_rank_1(World& world, const Act& act) {
   sum(world);
 }
 
+/// Computes for four times the timeout, but uses little processor time.
+void compute_gently() {
+  for (int i = 0; i < 40; ++i) {
+    const shoal::Absence absence;
+    std::this_thread::sleep_for(std::chrono::duration<double>(0.1 * timeout_s));
+    shoal::heartbeat::beat();
+  }
+}
+
+/// Rank 1 is late. Rank 0 prints how many messages each rank has sent to ask, or to answer, whether it is alive.
+void ask_about_rank_1(World& world) {
+  counted = *static_cast<const MPI_Comm*>(world.inquiry_communicator());
+  without_rank_1(world, compute_gently);
+  std::vector<int> all(static_cast<std::size_t>(world.size()));
+  const int mine = sent_in_counted;
+  world.all()
+      .all_gather(shoal::comm::const_bytes_of(shoal::Span<const int>(&mine, 1)),
+                  shoal::comm::bytes_of(shoal::Span<int>(all)))
+      .wait();
+  if (world.rank() != 0) return;
+  for (const int sent : all) std::printf("%d ", sent);
+}
+
+/// Rank 1 stalls. Rank 0, which asks the others, is stopped soon after it has begun to ask.
+void stop_the_one_that_asks(World& world) {
+  if (world.rank() == 0) {
+    const pid_t process = getpid();
+    if (fork() == 0) {
+      usleep(static_cast<useconds_t>(0.75e6 * timeout_s));
+      kill(process, SIGSTOP);
+      _exit(0);
+    }
+  }
+  without_rank_1(world, [] { std::this_thread::sleep_for(std::chrono::seconds(100)); });
+}
+
 /// Ranks that cannot look up each other's processes, as if each had a machine of its own: while the watchdogs are made, no
 /// file of /proc can be opened.
 std::unique_ptr<shoal::comm::Watchdog> watchdog_of_other_machines(World& world, double timeout) {
@@ -156,8 +200,9 @@ Exit run(World& world, const std::string& how) {
   shoal::comm::CommOptions options;
   options.timeout = how == "computes" ? short_timeout_s : timeout_s;
   world.make_groups(options);
-  const auto watchdog = how == "unseen" ? watchdog_of_other_machines(world, options.timeout)
-                                        : std::make_unique<shoal::comm::Watchdog>(world, options.timeout);
+  const auto watchdog = how == "unseen" || how == "asker_stops"
+                            ? watchdog_of_other_machines(world, options.timeout)
+                            : std::make_unique<shoal::comm::Watchdog>(world, options.timeout);
   if (how == "done") return Exit::done;
   if (how == "requeue") return Exit::requeue;
   if (how == "one_fails") return world.rank() == 1 ? Exit::failed : Exit::done;
@@ -196,6 +241,8 @@ Exit run(World& world, const std::string& how) {
   }
   if (how == "all_stalled") stall();
   if (how == "computes") without_rank_1(world, compute);
+  if (how == "asker_stops") stop_the_one_that_asks(world);
+  if (how == "asks") ask_about_rank_1(world);
   if (how == "stuck_kernel") {
     without_rank_1(world, [&] {
       const shoal::Absence absence;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -198,6 +199,27 @@ TEST(Ending, WhoComputesForTenTimesTheTimeoutIsAlive) {
   EXPECT_EQ(ended.code, 0) << ended.said;
   EXPECT_EQ(ended.said, "");
   EXPECT_GT(ended.seconds, 10);
+}
+
+/// The answers are as many messages as the questions. If every rank asked, each would send as many as rank 0.
+TEST(Ending, OneRankAsksForAllThatWait) {
+  constexpr int ranks = 8;
+  const Ended ended = run("asks", ranks);
+  EXPECT_EQ(ended.code, 0) << ended.said;
+  std::istringstream said(ended.said);
+  const std::vector<int> sent{std::istream_iterator<int>(said), {}};
+  ASSERT_EQ(sent.size(), static_cast<std::size_t>(ranks)) << ended.said;
+  EXPECT_GE(sent[0], 10 * (ranks - 1)) << ended.said;
+  EXPECT_LT(std::accumulate(sent.begin(), sent.end(), 0), 3 * sent[0]) << ended.said;
+}
+
+/// Meanwhile the watchdog of the rank that stalls may report it, too.
+TEST(Ending, IfTheRankThatAsksIsStoppedTheNextOneAsks) {
+  const Ended ended = run("asker_stops", 4);
+  EXPECT_EQ(ended.code, 1) << ended.said;
+  EXPECT_THAT(ended.said, AllOf(ContainsRegex("shoal: rank 2 has waited [0-9]+ s for all_reduce"),
+                                ContainsRegex("no sign of life from (rank 0 \\(.*\\), )?rank 1 \\(")));
+  EXPECT_LT(ended.seconds, 20);
 }
 
 /// Asleep in a kernel; and busy, but neither in a kernel nor between two, like a library that waits for ever.
