@@ -102,6 +102,18 @@ std::vector<std::string> required_parameters(ScheduleKind kind) {
   return row_of(kind).has.decays ? std::vector<std::string>{"total_num_steps"} : std::vector<std::string>{};
 }
 
+/// Gives the warm-up the length that it has in DeepSpeed by default.
+void imply_warmup(DeepSpeedFile& file, ScheduleKind kind) {
+  constexpr Count deepspeeds_warmup = 1000;
+  const Count total = std::get<Count>(file.chosen("schedule.total_steps"));  // 0: auto
+  const bool too_long = row_of(kind).has.decays && total > 0 && total < deepspeeds_warmup;
+  if (too_long && file.places().of("schedule.warmup_steps").empty()) {
+    return file.problem("scheduler.type", "needs the parameter warmup_num_steps: DeepSpeed's default, ", deepspeeds_warmup,
+                        ", is above total_num_steps = ", total);
+  }
+  file.imply("schedule.warmup_steps", deepspeeds_warmup, "scheduler.type");
+}
+
 void translate_schedule(DeepSpeedFile& file, ScheduleKind kind) {
   const std::string params = "scheduler.params.";
   std::vector<std::string> foreign = {"lr_range_test_min_lr", "lr_range_test_step_size", "lr_range_test_step_rate",
@@ -123,10 +135,7 @@ void translate_schedule(DeepSpeedFile& file, ScheduleKind kind) {
     }
     file.set(each.option, any_value(file, params + each.name, find_deepspeed(params + each.name)->type), params + each.name);
   }
-  constexpr Count deepspeeds_warmup = 1000;
-  if (kind != ScheduleKind::OneCycle && !file.has(params + "warmup_num_steps")) {
-    file.imply("schedule.warmup_steps", deepspeeds_warmup, "scheduler.type");
-  }
+  if (kind != ScheduleKind::OneCycle && !file.has(params + "warmup_num_steps")) imply_warmup(file, kind);
   const std::string stairs = params + "cycle_second_stair_count";
   if (file.has(stairs) && file.value(stairs, Count{0}) == 0 &&
       file.value(params + "cycle_first_stair_count", Count{0}) > 0) {
