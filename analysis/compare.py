@@ -54,13 +54,6 @@ def labels_of(runs: list[Run], arguments: list[str]) -> list[str]:
     return names if len(set(names)) == len(names) else arguments
 
 
-def summary_is_of_last_part(run: Run) -> bool:
-    """True if the run was resumed and its summary, the source of memory and bytes, has fewer steps than its other files."""
-    first = [step for step, _ in run.summary.get("losses", [])[:1]]
-    steps = run.step_seconds[0]
-    return bool(first) and len(steps) > 0 and bool(steps[0] < first[0])
-
-
 def number(value, form: str) -> str:
     return format(value, form) if value is not None else "-"
 
@@ -105,7 +98,7 @@ def main() -> None:
     for run, label in zip(runs, labels, strict=True):
         if run.moved:
             print(f"# {label} was resumed {run.moved}; its tokens/s are those of the last part.")
-        if summary_is_of_last_part(run):
+        if run.summary_is_of_last_part:
             print(f"# {label} was resumed; its peak RSS and sent/step are those of the last part.")
     try:
         figures.comparison(runs, labels).savefig(arguments.output)

@@ -72,6 +72,7 @@ class Measured:
     exposed_seconds: float | None  # per step, that a rank waited for messages
     # Bytes per step inside the node and between nodes, of the rank that sends most; None if the last start had no steps left.
     sent: tuple[float | None, float | None]
+    sent_in_last_part: bool  # True if the run was resumed and the bytes are those of its last part
     losses: tuple[np.ndarray, np.ndarray]
     val_losses: tuple[np.ndarray, np.ndarray]
     seconds: np.ndarray  # of training until the end of each step in `losses`
@@ -118,6 +119,7 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         sent=tuple(
             None if sent is None else sum(each[place] for each in sent.values()) for place in ("intra", "inter")
         ),
+        sent_in_last_part=sent is not None and run.summary_is_of_last_part,
         losses=run.losses,
         val_losses=run.val_losses,
         seconds=np.interp(run.losses[0], steps, np.cumsum(seconds)),

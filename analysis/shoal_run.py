@@ -117,6 +117,13 @@ class Run:
         return (steps, seconds) if len(steps) >= len(by_metrics[0]) else by_metrics
 
     @property
+    def summary_is_of_last_part(self) -> bool:
+        """True if the run was resumed and its summary, the source of memory and bytes, has fewer steps than its other files."""
+        first = [step for step, _ in self.summary.get("losses", [])[:1]]
+        steps = self.step_seconds[0]
+        return bool(first) and len(steps) > 0 and bool(steps[0] < first[0])
+
+    @property
     def settled_steps(self) -> np.ndarray:
         """The steps that means are taken over."""
         return settled_of(self.step_seconds[0], self.starts, self.options)

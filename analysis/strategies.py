@@ -130,6 +130,8 @@ def notes(rows: list[Row], unmatched: list[Prediction]) -> list[str]:
             steps = period_of(short[0].options)
             found.append(f"{row.strategy}, {row.cell.title}: fewer than {steps} + 1 steps, so its mean is not over whole "
                          f"periods of {steps}: {short[0].path}")  # fmt: skip
+        found += [f"{run.path} was resumed; its bytes per step are those of the last part" for run in row.runs
+                  if run.sent_in_last_part]  # fmt: skip
     if any(row.over_runs(lambda run: run.exposed_seconds) is None for row in rows):
         found.append("waiting times need runs with trace.level = comm")
     return [*found, *(f"predicted, not measured: {prediction.title}" for prediction in unmatched)]

@@ -186,6 +186,13 @@ class Aggregation(unittest.TestCase):
         phases = sum(make_run.PHASES.values()) * 1e-6 + make_run.GAP_NS / 1e9
         self.assertAlmostEqual(row["step_seconds"]["median"], phases + 0.5e-3 * 1.5, msg="the mean over ranks 0 to 3")
 
+    def test_bytes_of_a_resumed_run_are_said_to_be_of_its_last_part(self):
+        whole, resumed = self.run_of("whole", [1.0] * 6), self.run_of("resumed", [1.0] * 6, train__seed=2)
+        summary = json.loads((resumed / "summary.json").read_text())
+        (resumed / "summary.json").write_text(json.dumps({**summary, "losses": summary["losses"][4:]}))
+        said = [line for line in self.result(whole, resumed)[0].splitlines() if "was resumed" in line]
+        self.assertEqual(said, [f"# {resumed} was resumed; its bytes per step are those of the last part"])
+
     def test_waiting_is_of_the_same_steps_as_the_time_of_a_step(self):
         """The first part ends in the warm-up and waits longer."""
         warm = {"sync.kind": "localsgd", "sync.localsgd_frequency": "2", "sync.warmup_steps": "8"}
