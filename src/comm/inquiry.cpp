@@ -2,6 +2,7 @@
 #include "inquiry.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -32,8 +33,9 @@ bool contains(const std::vector<int>& ranks, int rank) { return std::find(ranks.
 }  // namespace
 
 /// grace_: time for an answer to arrive. collect_: a rank acts on a message within an interval, if it is alive; an
-/// announcement must reach another rank that announces, and the answers must come back. first_question_: the last rank asks
-/// a quarter of the timeout after the first one.
+/// announcement must reach another rank that announces, and the answers must come back. delay_: of this rank's first
+/// question, up to an eighth of the timeout. The root makes it longer for most ranks, so that they hear the lowest ones
+/// before.
 Inquiry::Inquiry(World& world, const Peers& peers, double timeout_s, double interval_s)
     : world_(world),
       peers_(peers),
@@ -45,7 +47,7 @@ Inquiry::Inquiry(World& world, const Peers& peers, double timeout_s, double inte
       period_(std::max(interval_s, timeout_s / 8)),
       grace_(2 * interval_s + std::min(1.0, timeout_s / 10)),
       collect_(2 * interval_s + std::min(0.5, timeout_s / 10)),
-      first_question_(timeout_s / 2 + timeout_s / 4 * rank_ / size_) {}
+      delay_(timeout_s / 8 * std::sqrt(static_cast<double>(rank_) / size_)) {}
 
 void Inquiry::waiting(const Operation& operation, double seconds) {
   activity::Picture mine = *peers_.picture(rank_);
@@ -56,13 +58,15 @@ void Inquiry::waiting(const Operation& operation, double seconds) {
   mine.since_s = seconds;
   receive_and_answer(mine);
   if (seconds < timeout_ / 2 && !announced_) latest_.clear();  // a new wait: forget the answers of the last one
-  ask(seconds, mine, Clock::now());
+  const Clock::time_point now = Clock::now();
+  ask(std::min(seconds, seconds_between(continued_at_, now)), mine, now);
   look({&operation, seconds}, mine);
 }
 
-/// Asks all ranks, if it is time and no lower rank does so.
-void Inquiry::ask(double seconds, const activity::Picture& mine, Clock::time_point now) {
-  if (seconds < first_question_ || seconds_between(lower_asked_at_, now) < 2 * period_) {
+/// Asks all ranks if it is time, unless a lower rank has asked within its period.
+void Inquiry::ask(double waited, const activity::Picture& mine, Clock::time_point now) {
+  const double lower_asks_within = period_ + 3 * interval_;
+  if (waited < timeout_ / 2 + delay_ || seconds_between(lower_asked_at_, now) < lower_asks_within + delay_) {
     asking_ = false;
     return;
   }
@@ -72,7 +76,11 @@ void Inquiry::ask(double seconds, const activity::Picture& mine, Clock::time_poi
     return;
   }
   asked_at_ = now;
-  send_to_all(Kind::question, mine);
+  double quiet_s = 0;
+  for (int r = 0; r < size_; ++r) {
+    if (r != rank_) quiet_s = std::max(quiet_s, since_heard(r, waited, now));
+  }
+  send_to_all({Kind::question, mine, quiet_s});
 }
 
 void Inquiry::at_work() {
@@ -92,7 +100,7 @@ void Inquiry::look(const OwnWait& wait, const activity::Picture& mine) {
   if (now < stand_down_until_) return;
   if (!std::exchange(announced_, true)) {
     announced_at_ = now;
-    send_to_all(Kind::announcement, mine);
+    send_to_all({Kind::announcement, mine});
     return;
   }
   if (seconds_between(announced_at_, now) >= collect_) report(fault, wait, mine, now);
@@ -123,19 +131,17 @@ void Inquiry::receive_and_answer(const activity::Picture& mine) {
     latest_[from] = {received.picture, now};
     if (received.kind == Kind::answer) continue;
     if (received.kind == Kind::announcement) hear_announcement(from, now);
-    // One that began to wait much later than this rank would find a fault later.
-    const bool waits_as_long = received.picture.since_s > mine.since_s - period_;
-    if (received.kind == Kind::question && from < rank_ && waits_as_long) lower_asked_at_ = now;
+    if (received.kind == Kind::question) hear_question(from, received, mine, now);
     answer(from, mine);
   }
 }
 
 /// Answers for this rank, and for ranks of this machine that are silent.
 void Inquiry::answer(int to, const activity::Picture& mine) {
-  send(to, Kind::answer, mine);
+  send(to, {Kind::answer, mine});
   for (const int r : peers_.visible()) {
     const auto picture = r == to ? std::nullopt : peers_.picture(r);
-    if (picture && picture->silent_s > timeout_ / 2) send(to, Kind::seen, *picture);
+    if (picture && picture->silent_s > timeout_ / 2) send(to, {Kind::seen, *picture});
   }
 }
 
@@ -145,17 +151,32 @@ void Inquiry::hear_announcement(int from, Clock::time_point now) {
   stand_down_until_ = now + duration_of(collect_ + grace_);
 }
 
-void Inquiry::send(int to, Kind kind, const activity::Picture& picture) {
+/// A rank that began to wait much later than this one would find a fault later.
+void Inquiry::hear_question(int from, const Message& question, const activity::Picture& mine, Clock::time_point now) {
+  if (rank_ < from || question.picture.since_s < mine.since_s - period_) return;
+  lower_asked_at_ = now;
+  all_heard_at_ = now - duration_of(question.quiet_s);
+}
+
+void Inquiry::send(int to, const Message& message) {
   OutgoingMessage& outgoing = outgoing_.emplace_back();  // a deque does not move its elements, so the buffer stays in place
-  outgoing.message = {kind, picture};
+  outgoing.message = message;
   check(MPI_Isend(&outgoing.message, sizeof outgoing.message, MPI_BYTE, to, 0, communicator_, &outgoing.request),
         "MPI_Isend");
 }
 
-void Inquiry::send_to_all(Kind kind, const activity::Picture& picture) {
+void Inquiry::send_to_all(const Message& message) {
   for (int r = 0; r < size_; ++r) {
-    if (r != rank_) send(r, kind, picture);
+    if (r != rank_) send(r, message);
   }
+}
+
+/// Seconds since the rank's latest message to this one or, by that one's word, to the lower rank that has asked; at most as
+/// long as this rank has waited.
+double Inquiry::since_heard(int rank, double waited, Clock::time_point now) const {
+  const double since = std::min(waited, seconds_between(all_heard_at_, now));
+  const auto latest = latest_.find(rank);
+  return latest == latest_.end() ? since : std::min(since, seconds_between(latest->second.at, now));
 }
 
 /// Returns true if the rank's heartbeat is known to be older than the timeout: it is read, or the rank's watchdog has said
@@ -167,28 +188,25 @@ bool Inquiry::seen_silent(int rank, Clock::time_point now) const {
          seconds_between(latest->second.at, now) < 2 * period_;
 }
 
-/// A rank that does not answer is mute if its latest message, or the beginning of this wait, is longer ago than the timeout,
-/// and it has been asked for a while. All ranks count as waiting only if each of them has waited for the timeout, according
-/// to its latest message.
+/// A rank is mute if it has not been heard for the timeout, and has been asked for a quarter of it. One whose heartbeat can
+/// be read is silent or alive. All ranks count as waiting only if each of them has waited for the timeout, according to its
+/// latest message.
 Inquiry::Fault Inquiry::find(const OwnWait& wait, Clock::time_point now) const {
   Fault fault;
   for (int r = 0; r < size_; ++r) {
     if (r != rank_ && seen_silent(r, now)) fault.silent.push_back(r);
   }
-  const double allowed = timeout_ + grace_;
-  if (std::min(wait.seconds, seconds_between(continued_at_, now)) <= allowed) return fault;
-  if (!asking_ || seconds_between(asking_since_, now) < timeout_ / 4) return fault;
+  const double allowed = timeout_ + grace_, waited = std::min(wait.seconds, seconds_between(continued_at_, now));
+  if (waited <= allowed || !asking_ || seconds_between(asking_since_, now) < timeout_ / 4) return fault;
   fault.all_wait = fault.silent.empty();
   for (int r = 0; r < size_; ++r) {
     if (r == rank_ || contains(fault.silent, r)) continue;
     const auto latest = latest_.find(r);
-    if (latest == latest_.end() || seconds_between(latest->second.at, now) > allowed) {
-      fault.mute.push_back(r);
-    } else if (latest->second.picture.waits == 0 || latest->second.picture.since_s < timeout_) {
-      fault.all_wait = false;
-    }
+    const bool said = latest != latest_.end() && seconds_between(latest->second.at, now) <= allowed;
+    if (said && latest->second.picture.waits != 0 && latest->second.picture.since_s >= timeout_) continue;
+    fault.all_wait = false;
+    if (since_heard(r, waited, now) > allowed && !peers_.silence_s(r)) fault.mute.push_back(r);
   }
-  fault.all_wait = fault.all_wait && fault.mute.empty();
   return fault;
 }
 

@@ -12,7 +12,9 @@
 //
 // [Note: one rank asks for all] If a rank of thousands is late, all others wait for it. If each of them asked all others,
 // every rank would need a connection to every other. So a rank leaves asking to a lower one that has waited about as long
-// and has asked it lately, and higher ranks begin to ask later. If the lower rank's wait ends, the next one asks.
+// and has asked it lately. If that one's wait ends, or it hangs, its questions cease, and another one asks: the lowest ones
+// begin first, so that few have begun when the others hear it. A question says what its sender knows of the others, so that
+// a rank that takes over does not call those mute that it has not heard itself. A report may then come half a timeout later.
 //
 // [Note: one report] Whoever finds a hang announces it to all ranks before it reports, and collects their answers, which
 // say what each of them is doing. A rank that hears the announcement of a lower one leaves the report to it. So the report
@@ -59,9 +61,9 @@ class Inquiry {
   /// it has had the timeout to answer. May be called from any thread.
   void continued() { continued_at_ = Clock::now(); }
 
-  /// Seconds from the moment when a rank counts as silent until the others have reported it. May be called from any thread,
-  /// as the next two.
-  double longest_s() const { return grace_ + collect_ + 3 * interval_; }
+  /// Seconds from the moment when a rank counts as silent until the others have reported it, unless the rank that asks has
+  /// changed meanwhile. May be called from any thread, as the next two.
+  double longest_s() const { return period_ + grace_ + collect_ + 3 * interval_; }
   /// The report of a rank that hangs about itself, with what it can read of others.
   std::string report_of_own_hang(double silence_s) const;
 
@@ -72,6 +74,7 @@ class Inquiry {
   struct Message {
     Kind kind = Kind::question;
     activity::Picture picture;
+    double quiet_s = 0;  ///< of a question: its sender has heard from every rank within this time
   };
   struct OutgoingMessage {
     Message message;
@@ -99,8 +102,10 @@ class Inquiry {
   void receive_and_answer(const activity::Picture& mine);
   void answer(int to, const activity::Picture& mine);
   void hear_announcement(int from, Clock::time_point now);
-  void send(int to, Kind kind, const activity::Picture& picture);
-  void send_to_all(Kind kind, const activity::Picture& picture);
+  void hear_question(int from, const Message& question, const activity::Picture& mine, Clock::time_point now);
+  void send(int to, const Message& message);
+  void send_to_all(const Message& message);
+  double since_heard(int rank, double waited, Clock::time_point now) const;
   Fault find(const OwnWait& wait, Clock::time_point now) const;
   bool seen_silent(int rank, Clock::time_point now) const;
   std::string name(int rank) const;
@@ -114,11 +119,13 @@ class Inquiry {
   const Peers& peers_;
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  double timeout_, interval_, period_, grace_, collect_, first_question_;
+  double timeout_, interval_, period_, grace_, collect_, delay_;
   std::deque<OutgoingMessage> outgoing_;
-  bool asking_ = false;     // this rank asks, since asking_since_
+  bool asking_ = false;     // this rank asks in the present wait, since asking_since_
   bool announced_ = false;  // it is going to report
-  Clock::time_point asking_since_, asked_at_, lower_asked_at_, announced_at_, stand_down_until_;
+  Clock::time_point asking_since_, asked_at_, announced_at_, stand_down_until_;
+  Clock::time_point lower_asked_at_;  // when a lower rank has asked that waits about as long
+  Clock::time_point all_heard_at_;    // that rank had heard from all ranks since
   std::atomic<Clock::time_point> continued_at_{};
   std::map<int, Heard> latest_;  // what each rank has said of itself, during the present wait
   std::map<int, Heard> seen_;    // what others have said of silent ranks

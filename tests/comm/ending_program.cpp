@@ -168,17 +168,27 @@ void ask_about_rank_1(World& world) {
   for (const int sent : all) std::printf("%d ", sent);
 }
 
+/// Another process stops this one after a time, for a time.
+void stop_after(double seconds, double for_seconds) {
+  const pid_t process = getpid();
+  if (fork() != 0) return;
+  usleep(static_cast<useconds_t>(1e6 * seconds));
+  kill(process, SIGSTOP);
+  usleep(static_cast<useconds_t>(1e6 * for_seconds));
+  kill(process, SIGCONT);
+  _exit(0);
+}
+
 /// Rank 1 stalls. Rank 0, which asks the others, is stopped soon after it has begun to ask.
 void stop_the_one_that_asks(World& world) {
-  if (world.rank() == 0) {
-    const pid_t process = getpid();
-    if (fork() == 0) {
-      usleep(static_cast<useconds_t>(0.75e6 * timeout_s));
-      kill(process, SIGSTOP);
-      _exit(0);
-    }
-  }
+  if (world.rank() == 0) stop_after(0.7 * timeout_s, 10 * timeout_s);
   without_rank_1(world, [] { std::this_thread::sleep_for(std::chrono::seconds(100)); });
+}
+
+/// Rank 1 is late, and while the others wait for it, half of them are stopped for less than the timeout, rank 0 as well.
+void stop_some_for_a_while(World& world) {
+  if (world.rank() % 3 == 0) stop_after(1.5 * timeout_s, 0.95 * timeout_s);
+  without_rank_1(world, compute_gently);
 }
 
 /// Ranks that cannot look up each other's processes, as if each had a machine of its own: while the watchdogs are made, no
@@ -200,9 +210,9 @@ Exit run(World& world, const std::string& how) {
   shoal::comm::CommOptions options;
   options.timeout = how == "computes" ? short_timeout_s : timeout_s;
   world.make_groups(options);
-  const auto watchdog = how == "unseen" || how == "asker_stops"
-                            ? watchdog_of_other_machines(world, options.timeout)
-                            : std::make_unique<shoal::comm::Watchdog>(world, options.timeout);
+  const bool unseen = how == "unseen" || how == "asker_stops" || how == "some_stop";
+  const auto watchdog = unseen ? watchdog_of_other_machines(world, options.timeout)
+                               : std::make_unique<shoal::comm::Watchdog>(world, options.timeout);
   if (how == "done") return Exit::done;
   if (how == "requeue") return Exit::requeue;
   if (how == "one_fails") return world.rank() == 1 ? Exit::failed : Exit::done;
@@ -242,6 +252,7 @@ Exit run(World& world, const std::string& how) {
   if (how == "all_stalled") stall();
   if (how == "computes") without_rank_1(world, compute);
   if (how == "asker_stops") stop_the_one_that_asks(world);
+  if (how == "some_stop") stop_some_for_a_while(world);
   if (how == "asks") ask_about_rank_1(world);
   if (how == "stuck_kernel") {
     without_rank_1(world, [&] {

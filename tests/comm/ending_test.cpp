@@ -222,6 +222,12 @@ TEST(Ending, IfTheRankThatAsksIsStoppedTheNextOneAsks) {
   EXPECT_LT(ended.seconds, 20);
 }
 
+TEST(Ending, WhoTakesOverAskingDoesNotCallThoseMuteThatItHasNotHeard) {
+  const Ended ended = run("some_stop", 4);
+  EXPECT_EQ(ended.code, 0) << ended.said;
+  EXPECT_EQ(ended.said, "");
+}
+
 /// Asleep in a kernel; and busy, but neither in a kernel nor between two, like a library that waits for ever.
 TEST(Ending, WhoDoesNotComputeIsNot) {
   for (const char* how : {"stuck_kernel", "spins"}) {

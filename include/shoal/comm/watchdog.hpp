@@ -15,7 +15,7 @@
 // - A rank's own watchdog, a thread, detects that its rank hangs. It reports that if nobody else does, or if all ranks of
 // the machine hang. It also answers other ranks while the rank is absent from MPI.
 // - The watchdogs of the same node detect that a process has ended.
-// - A rank that has waited for longer than half the timeout, the lowest one, asks all other ranks, on all nodes. Ranks that
+// - The lowest of the ranks that have waited for longer than half the timeout asks all other ranks, on all nodes. Ranks that
 //   wait or compute answer. A rank that does not answer for the timeout was stopped, or its node or network has failed; it
 //   is reported likewise.
 #pragma once
