@@ -163,7 +163,9 @@ while true; do
   echo "the run ended with status $status; it goes on from $latest" >&2
 done
 trap - USR1 USR2 TERM INT
-[[ -z $watching ]] || kill "$watching" 2>/dev/null || true
+# On SIGTERM the watch's srun would wait for a node without power for KillWait seconds, and say so in the log. What it has
+# started on the last node ends with the job.
+[[ -z $watching ]] || { disown "$watching" && kill -KILL "$watching"; } 2>/dev/null || true
 
 if [[ $status -eq 75 && $cancelled == no ]]; then
   [[ $idle -eq 0 ]] || echo "$idle" >"$out/attempts.txt" # on a full disk the job ends here
