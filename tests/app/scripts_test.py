@@ -238,6 +238,25 @@ class Scripts(Program):
                 self.end_session(process)
                 process.communicate(timeout=30)
 
+    def test_the_watch_of_slurm_ends_with_the_script(self):
+        """On SIGTERM srun waits for a node without power."""
+        (self.dir / "bin" / "srun").write_text(f"""#!/bin/bash
+            [[ $* != *"bash -c"* ]] || {{
+              trap "" TERM
+              echo $$ >"$WATCH"
+              while :; do /bin/sleep 0.02; done
+            }}
+            until [[ -s $WATCH ]]; do /bin/sleep 0.02; done
+            {LAUNCHER}""")
+        for script in ("slurm", "slurm_gpu"):
+            watch = self.dir / f"watch_{script}"
+            process = self.start(script, ENDS_WITH=0, SLURM_JOB_NUM_NODES=3, WATCH=watch)
+            said, _ = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 0, said)
+            self.assertNotIn("Killed", said)
+            number = watch.read_text().strip()
+            self.wait_for(lambda number=number: not os.path.exists(f"/proc/{number}"), None)
+
     def test_scripts_for_gpus_differ_only_in_how_they_start_runs(self):
         """Batch systems copy a script alone, so what two of them have in common stands in both."""
         for name in ("slurm", "pbs"):
