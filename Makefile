@@ -5,9 +5,11 @@ BUILD ?= build
 RANKS ?= 2
 OUT ?= out/quickstart
 JOBS ?= $(shell nproc)
-# Ranks of a test wait for each other, so one more test at a time than there are cores keeps the cores busy.
-TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
+# Ranks of a test wait for each other, and a test of whole runs counts as two: on two cores, five keep half as much again busy
+# as three.
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS) + 1)))
 FUZZ_SECONDS ?= 60
+space := $(subst ,, )
 SHOAL := $(BUILD)/shoal
 MPIEXEC ?= mpiexec
 # mpiexec hides from the program whether its output is a terminal, so this option decides whether to redraw its progress
@@ -42,7 +44,7 @@ run: configure
 	$(PYTHON) analysis/report.py $(OUT)
 
 test: all
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE long -j $(TEST_JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE long -j $(TEST_JOBS) $(TEST_ARGS)
 
 # Tests kernels, models, plans of memory and whole runs as on processors with fewer instructions, and in builds for such
 # processors.
@@ -146,12 +148,13 @@ lint: $(RUFF)
 tidy: configure lint
 	run-clang-tidy -quiet -p $(BUILD) -j $(JOBS) '^$(CURDIR)/(src|kernels)/'
 
-# Coverage-guided fuzzing, a minute each, of the readers of decks, JSON, safetensors, tokens files, traces and checkpoints.
+# Coverage-guided fuzzing, a minute each, of the readers of decks, JSON, safetensors, tokens files, traces and checkpoints; or of
+# some of them: FUZZERS="deck_fuzz json_fuzz".
 fuzz:
 	./src/cmake/install_dependencies.sh fuzz
 	CXX=clang++ cmake -S tests/fuzz -B build-fuzz -G Ninja -DSHOAL_FUZZ_SECONDS=$(FUZZ_SECONDS)
-	cmake --build build-fuzz -j $(JOBS)
-	ctest --test-dir build-fuzz --output-on-failure --no-tests=error -j $(JOBS)
+	cmake --build build-fuzz -j $(JOBS) $(if $(FUZZERS),--target $(FUZZERS))
+	ctest --test-dir build-fuzz --output-on-failure --no-tests=error -j $(JOBS) $(if $(FUZZERS),-R 'fuzz/($(subst $(space),|,$(strip $(FUZZERS))))$$')
 
 install: all
 	cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))

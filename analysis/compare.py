@@ -16,18 +16,18 @@ import argparse
 import os
 from pathlib import Path
 
-from needed import packages
+from shoal.program import packages, run_main
 
 packages("h5py", "numpy", "matplotlib")
 
 import numpy as np
 
-import figures
-from run_options import differing_options
-from shoal_run import Run
-from shoal_trace import BadInput, run_main
-from styles import bytes_text
-from table import aligned
+from shoal.draw import figures
+from shoal.draw.styles import bytes_text
+from shoal.draw.text_table import aligned
+from shoal.read.bad_input import BadInput
+from shoal.read.run import Run
+from shoal.read.run_options import differing_options
 
 NOTE = """\
 # tokens/s: tokens of a step / mean time of the settled steps. These are all steps but the first (of each part, if the run was
@@ -96,6 +96,8 @@ def main() -> None:
     print("\n".join(aligned(rows)))
     print(NOTE)
     for run, label in zip(runs, labels, strict=True):
+        if run.unsettled:
+            print(f"# {label}: {run.unsettled}.")
         if run.moved:
             print(f"# {label} was resumed {run.moved}; its tokens/s are those of the last part.")
         if run.summary_is_of_last_part:

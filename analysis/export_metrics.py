@@ -15,13 +15,13 @@ import csv
 import math
 from pathlib import Path
 
-from needed import packages
+from shoal.program import packages, run_main
 
 packages("h5py", "numpy")
 
-from run_parts import read_parts
-from shoal_trace import BadInput, run_main
-from watch import read_metrics
+from shoal.read.bad_input import BadInput
+from shoal.read.run import read_metrics
+from shoal.read.run_parts import read_parts
 
 
 def write_csv(rows: list[dict], path: Path) -> None:

@@ -22,17 +22,18 @@ from collections.abc import Iterator
 from itertools import chain, product
 from pathlib import Path
 
-from needed import packages
+from shoal.program import packages, run_main
 
 packages("numpy", "h5py")
 
 import numpy as np
 
-import pipeline
-from clocks import aligned
-from run_parts import read_parts
-from segments import Segment, segments
-from shoal_trace import BadInput, Trace, run_main
+from shoal.read.bad_input import BadInput
+from shoal.read.clocks import aligned
+from shoal.read.run_parts import read_parts
+from shoal.read.trace import Trace
+from shoal.times import pipeline
+from shoal.times.restarts import Segment, segments
 
 # Threads of a rank, from top to bottom: number, name, kinds of event.
 THREADS = (

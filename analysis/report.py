@@ -16,27 +16,21 @@ import argparse
 import html
 from pathlib import Path
 
-from needed import packages
+from shoal.program import packages, run_main
 
 packages("h5py", "numpy", "matplotlib")
 
 import numpy as np
 
-import breakdown
-import figures
-import figures_kernels
-import figures_traffic
-import figures_training
-import figures_waiting
-import late
-import report_pipeline
-import report_tables as tables
-import segments
-from page import Page, Row
-from run_parts import shape, span, title
-from shoal_run import Run, last_step
-from shoal_trace import BadInput, Trace, run_main
-from styles import bytes_text, seconds_text
+from shoal.draw import figures, figures_kernels, figures_traffic, figures_training, figures_waiting, report_pipeline
+from shoal.draw import report_tables as tables
+from shoal.draw.page import Page, Row
+from shoal.draw.styles import bytes_text, seconds_text
+from shoal.read.bad_input import BadInput
+from shoal.read.run import Run, last_step
+from shoal.read.run_parts import shape, span, title
+from shoal.read.trace import Trace
+from shoal.times import breakdown, late_ranks, restarts
 
 OLDER = "unknown (written by an older program)"
 
@@ -91,7 +85,7 @@ def facts(run: Run) -> list[Row]:
             ("peak memory", f"{bytes_text(max(summary['peak_rss_bytes']))} (largest rank, whole process{last})")
         )
     if len(run.begun) > 1:
-        lost = segments.lost(segments.segments(run.begun))
+        lost = restarts.lost(restarts.segments(run.begun))
         again = f"{lost.repeated_steps} step{'' if lost.repeated_steps == 1 else 's'} made again"
         rows.append(
             ("lost to restarts", f"{seconds_text(lost.restart_seconds)} between parts, {seconds_text(lost.repeated_seconds)} for "
@@ -138,6 +132,8 @@ def build(run: Run, directory: Path) -> Page:
     page.table(("", ""), facts(run), "facts")
     if run.missing:
         page.note_absent("files", "missing: " + ", ".join(run.missing))
+    if run.unsettled:
+        page.note_absent("settled steps", run.unsettled)
     for note in run.notes:
         page.note_absent("traces", note)
     page.heading("Loss")
@@ -192,7 +188,7 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
             ("operation", "ranks", "calls/step", "sent/step", "time per call", "bandwidth", "waiting/step"),
             tables.operation_rows(trace),
         )
-        waits = late.split_waits(trace)
+        waits = late_ranks.split_waits(trace)
         if page.figure(f"waiting{suffix}", figures_waiting.waiting, trace):
             head = (
                 "operation",
@@ -207,7 +203,7 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
             page.table(("the others wait for", "node", "per step, mean of the others", "of all such waits"),
                        tables.straggler_rows(trace, waits))  # fmt: skip
         if page.figure(f"critical_path{suffix}", figures_waiting.critical_path, trace):
-            page.text(tables.path_text(trace, late.critical_path(trace, waits)))
+            page.text(tables.path_text(trace, late_ranks.critical_path(trace, waits)))
         if rows := tables.clock_rows(trace):
             page.figure(f"clocks{suffix}", figures_training.clocks, trace)
             head = ("clock of", "ahead at first", "ahead at last", "drift", "uncertain by")

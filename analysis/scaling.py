@@ -15,16 +15,16 @@ import argparse
 import html
 from pathlib import Path
 
-from needed import packages
+from shoal.program import packages, run_main
 
 packages("h5py", "numpy", "matplotlib")
 
-import figures_scaling
-from page import Page
-from shoal_trace import BadInput, run_main
-from study_results import Curve, Point, Study, read_study
-from styles import bytes_text, plain
-from table import aligned
+from shoal.draw import figures_scaling
+from shoal.draw.page import Page
+from shoal.draw.styles import bytes_text, plain
+from shoal.draw.text_table import aligned
+from shoal.read.bad_input import BadInput
+from shoal.times.study import Curve, Point, Study, read_study
 
 HEAD = ("strategy", "scaling", "nodes", "ranks", "micro", "batch", "memory", "planned", "s/step", "predicted", "error %", "tokens/s",
         "efficiency", "predicted", "exposed s", "predicted", "node s/Mtoken", "predicted")  # fmt: skip

@@ -21,18 +21,17 @@ import math
 from itertools import groupby
 from pathlib import Path
 
-from needed import packages
+from shoal.program import packages, run_main
 
 packages("h5py", "numpy", "matplotlib")
 
-import figures_strategies
-from costs import Row, Spread, measure_all, rows_of, strategies_of
-from figures import Nothing
-from predictions import Prediction, compare_with, read_predictions
-from run_options import period_of
-from shoal_trace import BadInput, run_main
-from styles import bytes_text, plain, plt
-from table import aligned
+from shoal.draw import figures_strategies
+from shoal.draw.figures import Nothing
+from shoal.draw.styles import bytes_text, plain, plt
+from shoal.draw.text_table import aligned
+from shoal.read.bad_input import BadInput
+from shoal.times.costs import Row, Spread, measure_all, rows_of, strategies_of
+from shoal.times.predictions import Prediction, compare_with, read_predictions
 
 DEFAULT_BASELINE = "stage 3"
 LEGEND = """\
@@ -127,7 +126,7 @@ def notes(rows: list[Row], unmatched: list[Prediction]) -> list[str]:
     for row in rows:
         short = [run for run in row.runs if not run.whole_periods]
         if short:
-            steps = period_of(short[0].options)
+            steps = short[0].period
             found.append(f"{row.strategy}, {row.cell.title}: fewer than {steps} + 1 steps, so its mean is not over whole "
                          f"periods of {steps}: {short[0].path}")  # fmt: skip
         found += [f"{run.path} was resumed; its bytes per step are those of the last part" for run in row.runs

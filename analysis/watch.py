@@ -19,30 +19,21 @@ import sys
 import time
 from pathlib import Path
 
-from needed import packages
+from shoal.program import packages, run_main
 
 packages("h5py", "numpy")
 
 import numpy as np
 
-from printable import printable
-from shoal_run import last_step, pairs, read_lines
-from shoal_trace import BadInput, run_main
-from styles_text import plain
+from shoal.draw.number_text import plain
+from shoal.read.bad_input import BadInput
+from shoal.read.printable import printable
+from shoal.read.run import last_step, pairs, read_metrics
 
 SHOWN = (("loss", "loss, nats per token"), ("tokens_per_s", "tokens/s"), ("grad_norm", "gradient norm"))
 REQUEUE = 75  # exit code of a run that wants to be started again
 HEIGHT = 8  # lines of a plot
 MARGIN = 12  # columns for the numbers beside a plot
-
-
-def read_metrics(directory: Path) -> list[dict]:
-    """The newest line of every step. A resumed run repeats the steps after its checkpoint."""
-    path = directory / "metrics.jsonl"
-    if not path.is_file():
-        return []
-    rows = {row["step"]: row for row in read_lines(path)}
-    return [rows[step] for step in sorted(rows)]
 
 
 def ended(directory: Path, last: int) -> str | None:
@@ -97,7 +88,7 @@ def series(rows: list[dict], name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(rows: list[dict], path: Path, title: str) -> None:
     """Replaces the picture as a whole, so that who looks at it never sees a part of it."""
-    from styles import LINE_COLOURS, PLAIN, plt, whole_numbers
+    from shoal.draw.styles import LINE_COLOURS, PLAIN, plt, whole_numbers
 
     figure, axes = plt.subplots(len(SHOWN), 1, figsize=(8.4, 8.0), sharex=True)
     for (name, label), panel, colour in zip(

@@ -4,12 +4,17 @@
 #
 #   qsub [OPTION OF QSUB ...] [-v NAME=VALUE,...] jobscripts/pbs.sh
 #
-# Without options: 2 nodes, 2 ranks per node, 1 core per rank, 1 hour, and quickstart.cfg. That deck has 4 micro-batches, so it
-# runs on at most 4 ranks. For 4 nodes:
+# Without options: 2 nodes, 2 ranks per node, 1 core per rank, 1 hour, and quickstart.cfg. That deck has 4 micro-batches of 8
+# sequences, so it runs on at most 4 ranks. For 4 nodes:
 #   qsub -l select=4:ncpus=2:mpiprocs=2:ompthreads=1 -v SHOAL_OPTIONS=--batch.global=64 jobscripts/pbs.sh
 #
+# A job that asks for ngpus trains on GPUs, with a program that was built for them (jobscripts/README.md). Ask for one rank for each
+# GPU, here with 8 cores:
+#   qsub -l select=1:ncpus=32:ngpus=4:mpiprocs=4:ompthreads=8 jobscripts/pbs.sh
+#
 # Variables of the job (-v), and their defaults:
-#   SHOAL          the program                   (build/shoal in the directory of submission, otherwise the one in PATH)
+#   SHOAL          the program                   (build/shoal, or with GPUs build-cuda/shoal, in the directory of submission,
+#                  otherwise the one in PATH)
 #   SHOAL_DECK     the deck                      (quickstart.cfg of the source tree or of the installation)
 #   SHOAL_OUT      output.dir                    (runs/JOBNUMBER in the directory of submission)
 #   SHOAL_OPTIONS  further options, separated by spaces: --train.steps=200 --optimizer.lr=3e-4
@@ -20,6 +25,12 @@
 #   SHOAL_CHAIN    no: the job does not submit the next one                                         (yes)
 #   SHOAL_MPIEXEC  mpiexec of MPICH, Intel MPI, HPE's PALS or Open MPI, whichever belongs to the MPI library of the program
 #                                                (the one in PATH)
+#   SHOAL_GPUS     yes, no: whether to train on GPUs   (yes if the job has ngpus, as qstat shows it; where there is no qstat, if
+#                  CUDA_VISIBLE_DEVICES is set)
+#   SHOAL_CORES    with GPUs: cores of a rank    (ncpus / mpiprocs, as qstat shows them; otherwise ompthreads)
+#   SHOAL_GPU_AWARE_MPI  1 (with Open MPI: messages) if the MPI library reads and writes the memory of GPUs but does not say so,
+#                  0 if it must not
+# NCCL's variables, if it carries the messages (comm.backend=nccl): slurm.sh explains them; give them with -v, too.
 #
 # The program asks qstat what is left of the walltime (train.stop_after=auto), and stops in time, or earlier if the deck says so
 # (train.stop_after): it writes a checkpoint and ends with status 75. This script then submits itself again, with the resources
@@ -35,15 +46,45 @@
 
 # The modules with which shoal was built:
 # module load gcc cray-mpich cray-hdf5-parallel onednn kokkos
+# module load gcc cuda cray-mpich craype-accel-nvidia90 cray-hdf5-parallel   # for GPUs
 
 set -euo pipefail
 cd "$PBS_O_WORKDIR" # the job starts in $HOME
 
 # Defaults; `shoal jobscript` fills them in.
-program='' input='' preset=()
+program='' input='' gpus='' preset=()
 
-shoal=${SHOAL:-${program:-$PWD/build/shoal}}
-[[ -x $shoal || -n ${SHOAL:-} ]] || shoal=$(command -v shoal) || { echo "no build/shoal, and no shoal in PATH" >&2; exit 2; }
+# What qstat shows of this job. It breaks long lines: "    Resource_List.select = 2:ncpus=2".
+look_up() {
+  record=$(timeout 30 qstat -f "$PBS_JOBID" 2>/dev/null | sed -e ':a' -e '$!N' -e 's/\n\t//' -e 'ta' -e 'P' -e 'D') || true
+}
+shown() { sed -n "s/^ *$1 = //p" <<<"$record"; }
+look_up
+
+# The node file has one line per rank (mpiprocs of each chunk), node by node. PBS has set OMP_NUM_THREADS to ompthreads.
+ranks=$(wc -l <"$PBS_NODEFILE")
+nodes=$(sort -u "$PBS_NODEFILE" | wc -l)
+cores=${OMP_NUM_THREADS:-1}
+gpus=${SHOAL_GPUS:-$gpus}
+ngpus=$(shown Resource_List.ngpus)
+[[ -n $gpus || ${ngpus:-0} -eq 0 ]] || gpus=yes
+[[ -n $gpus || -n $record || -z ${CUDA_VISIBLE_DEVICES:-} ]] || gpus=yes
+[[ ${gpus:-no} =~ ^(yes|no)$ ]] || { echo "SHOAL_GPUS = $gpus; allowed: yes, no" >&2; exit 2; }
+if [[ $gpus == yes ]]; then
+  # Rank k of a node takes the k-th of the GPUs that PBS gives the job there (CUDA_VISIBLE_DEVICES), and stays on cores of its
+  # own. train.device makes a program for processors refuse the job.
+  build=build-cuda device=(--train.device=cuda)
+  ncpus=$(shown Resource_List.ncpus) # the sum over all chunks, as ngpus is
+  [[ -z $ncpus ]] || cores=$((ncpus > ranks ? ncpus / ranks : 1))
+  cores=${SHOAL_CORES:-$cores}
+  export OMP_NUM_THREADS=1
+  [[ ${ngpus:-$ranks} -eq $ranks ]] || echo "warning: $ranks ranks and $ngpus GPUs; mpiprocs = ngpus uses each GPU" >&2
+else
+  build=build device=()
+fi
+
+shoal=${SHOAL:-${program:-$PWD/$build/shoal}}
+[[ -x $shoal || -n ${SHOAL:-} ]] || shoal=$(command -v shoal) || { echo "no $build/shoal, and no shoal in PATH" >&2; exit 2; }
 deck=${SHOAL_DECK:-${input:-$PWD/inputs/quickstart.cfg}}
 [[ -f $deck || -n ${SHOAL_DECK:-} ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
 number=${PBS_JOBID%%.*} # of an array 17[]
@@ -73,10 +114,6 @@ else
   echo "no qstat here: set --train.stop_after=HH:MM:SS below the walltime, or work after the last checkpoint is lost" >&2
 fi
 
-# The node file has one line per rank (mpiprocs of each chunk), node by node. PBS has set OMP_NUM_THREADS to ompthreads.
-ranks=$(wc -l <"$PBS_NODEFILE")
-nodes=$(sort -u "$PBS_NODEFILE" | wc -l)
-cores=${OMP_NUM_THREADS:-1}
 bind=${SHOAL_BIND:-core}
 mpiexec=${SHOAL_MPIEXEC:-mpiexec}
 equal_nodes() {
@@ -104,6 +141,8 @@ running='' deleted=no warned=no
 # SIGTERM comes from qdel, or at the end of the walltime.
 trap 'warned=yes; kill -USR1 "$running" || true' USR1 USR2 INT
 trap 'deleted=yes; kill -TERM "$running" || true' TERM
+# Changes when a run writes its summary.
+summary() { stat --format='%i %y' "$out/summary.json" 2>/dev/null || true; }
 newest() { compgen -G "$out/checkpoints/step_*.h5" | sort | tail -n 1 || true; }
 
 # A rank that dies ends the others, but not the job: the run starts again here, from its last checkpoint, if all nodes answer.
@@ -116,13 +155,13 @@ while true; do
   if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
     again=(--checkpoint.resume=latest)
   fi
-  before=$(newest)
+  before=$(newest) written=$(summary)
   rm -f "$out/aborted.txt"
   [[ $warned == no ]] || { status=75; break; } # the signal came when no run was there to get it
   (
     trap '' USR2
-    exec "${launch[@]}" "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${stop[@]}" "${again[@]}" \
-      "${options[@]}"
+    exec "${launch[@]}" "$shoal" train "$deck" "${device[@]}" --output.dir="$out" --checkpoint.dir="$out/checkpoints" \
+      "${stop[@]}" "${again[@]}" "${options[@]}"
   ) &
   running=$!
   while kill -0 "$running" 2>/dev/null; do # `wait` would lose one of two signals at a time
@@ -132,6 +171,12 @@ while true; do
   done
   status=0
   wait "$running" || status=$?
+  # A run that came to its end has written its verdict. mpiexec may end with another status, also with 0, after a signal.
+  now=$(summary)
+  if [[ -n $now && $now != "$written" ]]; then
+    verdict=$(sed -n '/^ *"exit_code": /{s/[^0-9]//gp;q}' "$out/summary.json")
+    status=${verdict:-$status}
+  fi
   latest=$(newest)
   idle=$((idle + 1))
   [[ $latest == "$before" && $status -ne 75 ]] || idle=0
@@ -146,12 +191,10 @@ while true; do
 done
 trap - USR1 USR2 TERM INT
 
-# Submits the next job, with the resources, queue, account, project and variables of this one. qstat shows them, and breaks long
-# lines: "    Resource_List.select = 2:ncpus=2".
+# Submits the next job, with the resources, queue, account, project and variables of this one, as they are now.
 submit_again() {
-  local record name value next=(-q "$PBS_O_QUEUE") site=() select names
-  record=$(qstat -f "$PBS_JOBID" 2>/dev/null | sed -e ':a' -e '$!N' -e 's/\n\t//' -e 'ta' -e 'P' -e 'D') || true
-  shown() { sed -n "s/^ *$1 = //p" <<<"$record"; }
+  local name value next=(-q "$PBS_O_QUEUE") site=() select names
+  look_up
   select=$(shown Resource_List.select)
   while read -r name _ value; do
     case $name in

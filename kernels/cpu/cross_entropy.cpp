@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "../rules/functions.hpp"
-#include "../rules/softmax.hpp"
-#include "chain_sums.hpp"
-#include "loops.hpp"
-#include "simd.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cpu/vectors/chain_sums.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
+#include "kernels/rules/functions.hpp"
+#include "kernels/rules/softmax.hpp"
 
 namespace shoal::kernels {
 
@@ -73,6 +74,6 @@ void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, co
   });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(cross_entropy);
 
-#include "../instances/cross_entropy.hpp"
+}  // namespace shoal::kernels

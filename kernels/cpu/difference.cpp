@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/difference.hpp"
 
-#include "loops.hpp"
-#include "simd.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
 
 namespace shoal::kernels {
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "loops.hpp"
-#include "simd.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
 
 namespace shoal::kernels {
 
@@ -125,6 +126,7 @@ void dropout_backward(const Dropout& dropout, std::size_t samples, std::size_t e
   scale_add("dropout_backward", dropout, samples, elements, dy, static_cast<const T*>(nullptr), dx);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(dropout_add);
+SHOAL_FOR_TYPES(dropout_backward);
 
-#include "../instances/dropout.hpp"
+}  // namespace shoal::kernels

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
-#include "loops.hpp"
-#include "simd.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
 
 namespace shoal::kernels {
 
@@ -50,7 +51,7 @@ void embedding_backward(const EmbeddingShape& shape, const std::int32_t* tokens,
   });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(embedding_forward);
+SHOAL_FOR_TYPES(embedding_backward);
 
-#include "../instances/embedding.hpp"
-#include "../instances/embedding_backward.hpp"
+}  // namespace shoal::kernels

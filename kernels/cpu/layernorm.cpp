@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../column_workspace.hpp"
-#include "../rules/layernorm.hpp"
-#include "chain_sums.hpp"
-#include "loops.hpp"
-#include "row_groups.hpp"
-#include "simd.hpp"
+#include "kernels/common/column_workspace.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cpu/vectors/chain_sums.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
+#include "kernels/cpu/vectors/row_groups.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
+#include "kernels/rules/layernorm.hpp"
 
 namespace shoal::kernels {
 
@@ -101,7 +102,8 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
   join_row_groups("layernorm_backward_bias", row_groups(rows), C, partials + C, 2 * C, out.dbias);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(layernorm_backward);
+SHOAL_FOR_TYPES(layernorm_forward);
+SHOAL_FOR_TYPES(layernorm_recompute);
 
-#include "../instances/layernorm_backward.hpp"
-#include "../instances/layernorm_forward.hpp"
+}  // namespace shoal::kernels

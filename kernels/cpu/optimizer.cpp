@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/optimizer.hpp"
 
-#include "../rules/optimizer.hpp"
-#include "loops.hpp"
-#include "simd.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
+#include "kernels/rules/optimizer.hpp"
 
 namespace shoal::kernels {
 

@@ -9,13 +9,13 @@
 #include <ctime>
 #include <vector>
 
-#include "../peak_iterations.hpp"
-#include "amx.hpp"
-#include "instructions.hpp"
-#include "multiplier.hpp"
+#include "kernels/common/peak_iterations.hpp"
+#include "kernels/cpu/product/multiplier.hpp"
+#include "kernels/cpu/vectors/amx.hpp"
+#include "kernels/cpu/vectors/instructions.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
+#include "kernels/cpu/vectors/tile_registers.hpp"
 #include "shoal/kernels/runtime.hpp"
-#include "simd.hpp"
-#include "tile_registers.hpp"
 
 namespace shoal::kernels {
 

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
-#include "../column_workspace.hpp"
-#include "../convert_rounds.hpp"
-#include "../rules/gelu.hpp"
-#include "loops.hpp"
-#include "row_groups.hpp"
-#include "simd.hpp"
+#include "kernels/common/column_workspace.hpp"
+#include "kernels/common/convert_rounds.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
+#include "kernels/cpu/vectors/row_groups.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
+#include "kernels/rules/gelu.hpp"
 
 namespace shoal::kernels {
 
@@ -110,7 +111,12 @@ void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
   });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(gelu_forward);
+SHOAL_FOR_TYPES(gelu_backward);
+SHOAL_FOR_TYPES(column_sum);
+SHOAL_FOR_TYPES(add);
+SHOAL_FOR_TYPES(relu_forward);
+SHOAL_FOR_TYPES(relu_backward);
+SHOAL_FOR_CONVERSIONS(convert);
 
-#include "../instances/column_sums.hpp"
-#include "../instances/pointwise.hpp"
+}  // namespace shoal::kernels

@@ -5,9 +5,9 @@
 #include <array>
 #include <vector>
 
-#include "../quant_format.hpp"
-#include "loops.hpp"
-#include "quantize_block.hpp"
+#include "kernels/common/quant_format.hpp"
+#include "kernels/cpu/quantize_block.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
 
 namespace shoal::kernels {
 

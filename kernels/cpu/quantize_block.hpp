@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "../quant_format.hpp"
-#include "../rules/quantize.hpp"
-#include "codes.hpp"
+#include "kernels/common/quant_format.hpp"
+#include "kernels/cpu/vectors/codes.hpp"
+#include "kernels/rules/quantize.hpp"
 
 namespace shoal::kernels {
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "loops.hpp"
-#include "simd.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cpu/vectors/loops.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
 
 namespace shoal::kernels {
 
@@ -67,6 +68,6 @@ void sum_subtrees(const Subtrees& subtrees, double* values, double* sums) {
   });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(sum_of_squares_by_granule);
 
-#include "../instances/reduce.hpp"
+}  // namespace shoal::kernels

@@ -7,10 +7,11 @@
 #include <Kokkos_Core.hpp>
 #include <limits>
 
-#include "../kokkos_version.hpp"
-#include "../processor.hpp"
-#include "amx.hpp"
-#include "instructions.hpp"
+#include "kernels/common/kokkos_version.hpp"
+#include "kernels/common/processor.hpp"
+#include "kernels/cpu/vectors/amx.hpp"
+#include "kernels/cpu/vectors/instructions.hpp"
+#include "shoal/base/alternate_stack.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::kernels {
@@ -33,6 +34,7 @@ Runtime::Runtime(int threads) {
   omp_set_num_threads(threads);  // read by a Kokkos that has the OpenMP backend
   Kokkos::initialize();
   omp_set_num_threads(1);
+  put_handlers_on_alternate_stacks();
 }
 
 Runtime::~Runtime() { Kokkos::finalize(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "add_bias.hpp"
+#include "kernels/cuda/add_bias.hpp"
 
-#include "../portable/launch.hpp"
+#include "kernels/portable/launch.hpp"
 
 namespace shoal::kernels::cuda {
 

@@ -2,7 +2,7 @@
 // Attention by cuDNN's graphs: bf16 and fp16 without dropout. All else is computed by the portable kernels, as is what cuDNN
 // cannot do on this GPU, which is said in one line. Both save the same logarithms, so forward and backward may differ in
 // that.
-#include "../portable/attention.hpp"
+#include "kernels/portable/attention.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,8 +13,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "attention_graph.hpp"
-#include "attention_parts.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cuda/attention_graph.hpp"
+#include "kernels/cuda/attention_parts.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/taken.hpp"
@@ -225,7 +226,9 @@ void attention_backward(const AttentionShape& shape, const AttentionBackwardInpu
   portable::attention_backward(shape, in, dqkv, dropout, workspace);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(attention_workspace_bytes);
+SHOAL_FOR_TYPES(prepare_attention);
+SHOAL_FOR_TYPES(attention_forward);
+SHOAL_FOR_TYPES(attention_backward);
 
-#include "../instances/attention_backward.hpp"
-#include "../instances/attention_forward.hpp"
+}  // namespace shoal::kernels

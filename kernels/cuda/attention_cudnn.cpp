@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "attention_graph.hpp"
-#include "attention_library.hpp"
+#include "kernels/cuda/attention_graph.hpp"
+#include "kernels/cuda/attention_library.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/taken.hpp"

@@ -21,8 +21,9 @@ constexpr std::size_t attention_head_bytes(std::size_t positions, std::size_t he
 
 /// What a part may need besides: counters and alignment.
 inline constexpr std::size_t attention_part_extra_bytes = std::size_t{4} << 20U;
-/// A part has no more heads than fit these bytes, but at least one.
-inline constexpr std::size_t attention_part_bytes = std::size_t{512} << 20U;
+/// A part has no more heads than fit these bytes, but at least one. With what it needs besides these are 256 MiB: from
+/// version 9.25 on cuDNN takes another, slower kernel for backward if that one's workspace is larger.
+inline constexpr std::size_t attention_part_bytes = (std::size_t{256} << 20U) - attention_part_extra_bytes;
 
 /// Whole sequences, or else some heads of one sequence.
 struct AttentionPart {

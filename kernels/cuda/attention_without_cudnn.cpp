@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A build without cuDNN: portable/attention.cpp defines the public functions.
-#include "attention_library.hpp"
+#include "kernels/cuda/attention_library.hpp"
 
 namespace shoal::kernels::cuda {
 

@@ -2,8 +2,8 @@
 // Threads that go down two columns of a group of rows (rules/row_groups.hpp): a warp has the 64 columns of a step.
 #pragma once
 
-#include "../rules/row_groups.hpp"
-#include "row_in_registers.hpp"
+#include "kernels/cuda/row_in_registers.hpp"
+#include "kernels/rules/row_groups.hpp"
 
 namespace shoal::kernels::cuda {
 

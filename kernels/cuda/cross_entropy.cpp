@@ -9,9 +9,11 @@
 #include "shoal/kernels/cross_entropy.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
-#include "../portable/launch.hpp"
-#include "logits_row.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cuda/logits_row.hpp"
+#include "kernels/portable/launch.hpp"
 
 namespace shoal::kernels {
 
@@ -81,17 +83,44 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/// What a launch has to know of the GPU, of which a process uses only one.
+struct Gpu {
+  int units = 0;
+  std::size_t shared_bytes = 0;  // at most, of a block
+};
+const Gpu& gpu(const char* label) {
+  static const Gpu known = [label] {
+    int device = 0, units = 0, bytes = 0;
+    portable::detail::check(label, cudaGetDevice(&device));
+    portable::detail::check(label, cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device));
+    portable::detail::check(label, cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    return Gpu{units, static_cast<std::size_t>(bytes)};
+  }();
+  return known;
+}
+
+/// Prepares a kernel for blocks with so many bytes of shared memory. Returns how many of them run at the same time.
+template <typename T, unsigned width, bool kept>
+unsigned blocks_at_once(const char* label, std::size_t bytes) {
+  static std::size_t known_for = SIZE_MAX;
+  static unsigned known = 0;
+  if (known_for != bytes) {
+    portable::detail::check(label, cudaFuncSetAttribute(run<T, width, kept>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                        static_cast<int>(bytes)));
+    int blocks = 0;
+    portable::detail::check(label, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run<T, width, kept>,
+                                                                                 static_cast<int>(threads), bytes));
+    known = static_cast<unsigned>(std::max(1, gpu(label).units * blocks));
+    known_for = bytes;
+  }
+  return known;
+}
+
 template <typename T, unsigned width, bool kept>
 void start(const char* label, RowShape shape, const CrossEntropyInputs& in, float scale, const CrossEntropyOutputs<T>& out,
            std::size_t bytes) {
-  portable::detail::check(label, cudaFuncSetAttribute(run<T, width, kept>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                      static_cast<int>(bytes)));
-  int device = 0, units = 0, blocks = 0;  // as many as run at the same time
-  portable::detail::check(label, cudaGetDevice(&device));
-  portable::detail::check(label, cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device));
-  portable::detail::check(
-      label, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run<T, width, kept>, static_cast<int>(threads), bytes));
-  const auto rows = static_cast<unsigned>(shape.rows), at_once = static_cast<unsigned>(std::max(1, units * blocks));
+  const auto rows = static_cast<unsigned>(shape.rows);
+  const unsigned at_once = blocks_at_once<T, width, kept>(label, bytes);
   const device::Timed timed(label);
   run<T, width, kept><<<std::min(rows, at_once), threads, bytes, portable::detail::stream()>>>(
       rows, static_cast<unsigned>(shape.C), in, scale, out);
@@ -100,11 +129,8 @@ void start(const char* label, RowShape shape, const CrossEntropyInputs& in, floa
 template <typename T, unsigned width>
 void launch(const char* label, RowShape shape, const CrossEntropyInputs& in, float scale,
             const CrossEntropyOutputs<T>& out) {
-  int device = 0, most = 0;
-  portable::detail::check(label, cudaGetDevice(&device));
-  portable::detail::check(label, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   const std::size_t row = padded_row(static_cast<unsigned>(shape.C)) * sizeof(float);
-  if (row + sizeof(Shared) <= static_cast<std::size_t>(most)) {
+  if (row + sizeof(Shared) <= gpu(label).shared_bytes) {
     start<T, width, true>(label, shape, in, scale, out, row);
   } else {
     start<T, width, false>(label, shape, in, scale, out, 2 * tile * sizeof(float));
@@ -136,6 +162,6 @@ void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, co
   launch("cross_entropy", shape, in, scale, out);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(cross_entropy);
 
-#include "../instances/cross_entropy.hpp"
+}  // namespace shoal::kernels

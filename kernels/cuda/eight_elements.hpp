@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstddef>
 
-#include "wide_access.hpp"
+#include "kernels/cuda/wide_access.hpp"
 
 namespace shoal::kernels::cuda {
 

@@ -9,9 +9,10 @@
 // columns of the table, many rows' loads in flight.
 #include <type_traits>
 
-#include "../portable/launch.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cuda/wide_access.hpp"
+#include "kernels/portable/launch.hpp"
 #include "shoal/kernels/embedding.hpp"
-#include "wide_access.hpp"
 
 namespace shoal::kernels {
 
@@ -207,6 +208,6 @@ void embedding_backward(const EmbeddingShape& shape, const std::int32_t* tokens,
   portable::detail::launched(label);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(embedding_backward);
 
-#include "../instances/embedding_backward.hpp"
+}  // namespace shoal::kernels

@@ -3,8 +3,9 @@
 // of 128 threads reached 13 % of a copy's rate in bf16: they wait at barriers, and for each element that they read.
 #include "shoal/kernels/layernorm.hpp"
 
-#include "../rules/layernorm.hpp"
-#include "row_in_registers.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cuda/row_in_registers.hpp"
+#include "kernels/rules/layernorm.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::kernels {
@@ -84,6 +85,7 @@ void layernorm_recompute(RowShape shape, const LayerNormInputs<T>& in, const Lay
          });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(layernorm_forward);
+SHOAL_FOR_TYPES(layernorm_recompute);
 
-#include "../instances/layernorm_forward.hpp"
+}  // namespace shoal::kernels

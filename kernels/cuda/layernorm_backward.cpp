@@ -3,9 +3,10 @@
 // of 128 threads reached 4 % of a copy's rate in bf16: they wait at barriers, and for each element that they read.
 #include "shoal/kernels/layernorm.hpp"
 
-#include "../portable/column_sums.hpp"
-#include "../rules/layernorm.hpp"
-#include "columns_of_group.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/cuda/columns_of_group.hpp"
+#include "kernels/portable/column_sums.hpp"
+#include "kernels/rules/layernorm.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::kernels {
@@ -117,6 +118,6 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
       SHOAL_LAMBDA(std::size_t column, float sum) { (column < half ? dgain[column] : dbias[column - half]) = sum; });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(layernorm_backward);
 
-#include "../instances/layernorm_backward.hpp"
+}  // namespace shoal::kernels

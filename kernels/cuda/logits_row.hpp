@@ -6,9 +6,9 @@
 
 #include <limits>
 
-#include "../rules/functions.hpp"
-#include "../rules/row_sums.hpp"
-#include "wide_access.hpp"
+#include "kernels/cuda/wide_access.hpp"
+#include "kernels/rules/functions.hpp"
+#include "kernels/rules/row_sums.hpp"
 
 namespace shoal::kernels::cuda {
 
@@ -102,7 +102,7 @@ __device__ float largest_of(const float* x, unsigned V, const float* row, Shared
 }
 
 /// The sum of e^(x[i] - largest), in the order of rules/row_sums.hpp. The first threads add, the others compute
-/// exponentials, in place if the row is kept, otherwise in two tiles by turns.
+/// exponentials, in place if the row is kept, otherwise alternately in two tiles.
 template <unsigned width, bool kept>
 __device__ float sum_of_exponentials(const float* x, unsigned V, unsigned padded, float largest, float* row,
                                      Shared& shared) {

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "../product_depth.hpp"
-#include "add_bias.hpp"
-#include "product_choice.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/common/product_depth.hpp"
+#include "kernels/cuda/add_bias.hpp"
+#include "kernels/cuda/product_choice.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/timing.hpp"
@@ -67,6 +68,7 @@ std::size_t matmul_workspace_bytes(const MatmulShape& /*shape*/) {
   return cuda::workspace_bytes + cuda::workspace_alignment;
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_PRODUCT_TYPES(matmul);
+SHOAL_FOR_PRODUCT_TYPES(matmul_workspace_bytes);
 
-#include "../instances/matmul.hpp"
+}  // namespace shoal::kernels

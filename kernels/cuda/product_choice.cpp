@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The choice of algorithms as bytes: the name and version of the library, filled with zeros, then an algorithm for each
 // product in the order of the list.
-#include "product_choice.hpp"
+#include "kernels/cuda/product_choice.hpp"
 
 #include <algorithm>
 #include <cstring>

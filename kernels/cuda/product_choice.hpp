@@ -2,7 +2,7 @@
 // The products of this process that have an algorithm.
 #pragma once
 
-#include "product_library.hpp"
+#include "kernels/cuda/product_library.hpp"
 
 namespace shoal::kernels::cuda {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "handle.hpp"
-#include "product_library.hpp"
+#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/product_library.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/unit.hpp"

@@ -9,8 +9,8 @@
 // quantize the others.
 #include "shoal/kernels/quantize.hpp"
 
-#include "../portable/quantize_teams.hpp"
-#include "eight_elements.hpp"
+#include "kernels/cuda/eight_elements.hpp"
+#include "kernels/portable/quantize_teams.hpp"
 
 namespace shoal::kernels {
 

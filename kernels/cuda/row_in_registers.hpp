@@ -5,9 +5,9 @@
 
 #include <utility>
 
-#include "../portable/launch.hpp"
+#include "kernels/cuda/wide_access.hpp"
+#include "kernels/portable/launch.hpp"
 #include "shoal/kernels/rows.hpp"
-#include "wide_access.hpp"
 
 namespace shoal::kernels::cuda {
 

@@ -4,9 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include "../processor.hpp"
-#include "attention_library.hpp"
-#include "handle.hpp"
+#include "kernels/common/processor.hpp"
+#include "kernels/cuda/attention_library.hpp"
+#include "kernels/cuda/handle.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/taken.hpp"
 #include "shoal/device/unit.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public functions, where there are no other kernels than the portable ones.
-#include "attention.hpp"
+#include "kernels/portable/attention.hpp"
 
-#include "launch.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/launch.hpp"
 
 namespace shoal::kernels {
 
@@ -29,7 +30,9 @@ void attention_backward(const AttentionShape& shape, const AttentionBackwardInpu
   portable::attention_backward(shape, in, dqkv, dropout, workspace);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(attention_workspace_bytes);
+SHOAL_FOR_TYPES(prepare_attention);
+SHOAL_FOR_TYPES(attention_forward);
+SHOAL_FOR_TYPES(attention_backward);
 
-#include "../instances/attention_backward.hpp"
-#include "../instances/attention_forward.hpp"
+}  // namespace shoal::kernels

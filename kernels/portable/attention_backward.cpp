@@ -4,16 +4,16 @@
 // of keys, and goes through tiles of queries. Scores are computed in both: seven matrix products instead of five. For that
 // there are as many teams as tiles, not heads, and no two teams add to the same element. The tile that a team has for itself
 // is transposed once.
-#include "../rules/functions.hpp"
-#include "attention.hpp"
-#include "attention_tiles.hpp"
+#include "kernels/portable/attention.hpp"
+#include "kernels/portable/attention_tiles.hpp"
+#include "kernels/rules/functions.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::kernels::portable {
 
 namespace {
 
-/// The positions in the tile that a team has for itself, and in those that it goes through. `sums` is the number of its
+/// own: positions in the tile that a team keeps. other: positions in each tile that it loops over. sums: the number of its
 /// results.
 struct Tiles {
   std::size_t channels, own, other, sums;

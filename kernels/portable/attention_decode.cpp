@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
-#include "../rules/functions.hpp"
-#include "attention_tiles.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/attention_tiles.hpp"
+#include "kernels/rules/functions.hpp"
 
 namespace shoal::kernels {
 
@@ -58,6 +59,6 @@ void attention_decode(std::size_t heads, std::size_t head_size, const T* q, cons
       });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(attention_decode);
 
-#include "../instances/attention_decode.hpp"
+}  // namespace shoal::kernels

@@ -4,9 +4,9 @@
 // are computed for many queries side by side, and only the queries have to be transposed, once.
 #include <limits>
 
-#include "../rules/functions.hpp"
-#include "attention.hpp"
-#include "attention_tiles.hpp"
+#include "kernels/portable/attention.hpp"
+#include "kernels/portable/attention_tiles.hpp"
+#include "kernels/rules/functions.hpp"
 
 namespace shoal::kernels::portable {
 

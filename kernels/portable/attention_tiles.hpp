@@ -7,10 +7,10 @@
 #include <cmath>
 #include <cstddef>
 
-#include "attention.hpp"
+#include "kernels/portable/attention.hpp"
+#include "kernels/portable/tile_product.hpp"
 #include "shoal/kernels/attention.hpp"
 #include "shoal/kernels/runtime.hpp"
-#include "tile_product.hpp"
 
 namespace shoal::kernels::portable {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/bytes.hpp"
 
-#include "launch.hpp"
+#include "kernels/portable/launch.hpp"
 
 namespace shoal::kernels {
 

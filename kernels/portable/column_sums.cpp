@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "column_sums.hpp"
+#include "kernels/portable/column_sums.hpp"
 
-#include "../rules/gelu.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/rules/gelu.hpp"
 
 namespace shoal::kernels {
 
@@ -45,6 +46,7 @@ void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspa
       SHOAL_LAMBDA(std::size_t, std::size_t, float value, float& sum) { sum += value; });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(gelu_backward);
+SHOAL_FOR_TYPES(column_sum);
 
-#include "../instances/column_sums.hpp"
+}  // namespace shoal::kernels

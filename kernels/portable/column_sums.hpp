@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "../column_workspace.hpp"
-#include "../rules/row_groups.hpp"
-#include "launch.hpp"
+#include "kernels/common/column_workspace.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/row_groups.hpp"
 #include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::kernels::portable {

@@ -3,9 +3,10 @@
 
 #include <limits>
 
-#include "../rules/functions.hpp"
-#include "../rules/softmax.hpp"
-#include "launch.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/functions.hpp"
+#include "kernels/rules/softmax.hpp"
 
 namespace shoal::kernels {
 
@@ -57,6 +58,6 @@ void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, co
       });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(cross_entropy);
 
-#include "../instances/cross_entropy.hpp"
+}  // namespace shoal::kernels

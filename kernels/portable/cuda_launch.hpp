@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/portable/team.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/timing.hpp"
-#include "team.hpp"
 
 #define SHOAL_LAMBDA [=] __device__
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/dropout.hpp"
 
-#include "launch.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/launch.hpp"
 
 namespace shoal::kernels {
 
@@ -42,6 +43,7 @@ void dropout_backward(const Dropout& dropout, std::size_t samples, std::size_t e
   scale_add("dropout_backward", dropout, samples, elements, dy, static_cast<const T*>(nullptr), dx);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(dropout_add);
+SHOAL_FOR_TYPES(dropout_backward);
 
-#include "../instances/dropout.hpp"
+}  // namespace shoal::kernels

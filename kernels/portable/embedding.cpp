@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/embedding.hpp"
 
-#include "launch.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/launch.hpp"
 
 namespace shoal::kernels {
 
@@ -21,6 +22,6 @@ void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, 
       });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(embedding_forward);
 
-#include "../instances/embedding.hpp"
+}  // namespace shoal::kernels

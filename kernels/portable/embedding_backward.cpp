@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "column_sums.hpp"
-#include "launch.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/column_sums.hpp"
+#include "kernels/portable/launch.hpp"
 #include "shoal/kernels/embedding.hpp"
 
 namespace shoal::kernels {
@@ -30,6 +31,6 @@ void embedding_backward(const EmbeddingShape& shape, const std::int32_t* tokens,
       });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(embedding_backward);
 
-#include "../instances/embedding_backward.hpp"
+}  // namespace shoal::kernels

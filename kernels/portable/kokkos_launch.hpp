@@ -7,15 +7,19 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shoal/base/absence.hpp"
+#include "kernels/portable/team.hpp"
+#include "shoal/base/mpi_free.hpp"
 #include "shoal/base/pump.hpp"
-#include "team.hpp"
 #ifdef SHOAL_BESIDE_TUNED
-#include "../cpu/parallel_for.hpp"
+#include "kernels/common/parallel_for.hpp"
 #endif
 #ifdef SHOAL_SIMULATED
 #include "shoal/device/simulated.hpp"
 #include "shoal/device/timing.hpp"
+#endif
+
+#if defined(__CUDACC__) && !defined(KOKKOS_ENABLE_CUDA)
+#error "SHOAL_GPU_BY_KOKKOS: this Kokkos was built without CUDA"
 #endif
 
 #define SHOAL_LAMBDA KOKKOS_LAMBDA
@@ -72,7 +76,7 @@ void enqueue([[maybe_unused]] const char* label, const Launch& launch) {
   }
 #else
   {
-    const Absence absence;
+    const MpiFree mpi_free;
     launch();
   }
 #endif
@@ -146,11 +150,13 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
   });
 }
 
-/// Copies bytes within the device's memory.
-inline void copy(const char* label, std::size_t bytes, const void* from, void* to) {
+/// Copies bytes within the device's memory. A template, so that nvcc does not see a lambda within a lambda where it compiles
+/// for a GPU.
+template <bool host = on_host>
+void copy(const char* label, std::size_t bytes, const void* from, void* to) {
   const auto* const source = static_cast<const std::byte*>(from);
   auto* const target = static_cast<std::byte*>(to);
-  if constexpr (on_host) {
+  if constexpr (host) {
     // Parts of 1 MiB are large enough for the C library to use non-temporal stores.
     constexpr std::size_t part = std::size_t{1} << 20U;
     enqueue(label, [=] {

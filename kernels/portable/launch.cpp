@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch.hpp"
+#include "kernels/portable/launch.hpp"
 
 #include "shoal/base/error.hpp"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How portable kernels are started: the only file that names an execution space. Kokkos runs them on one thread, on OpenMP's
-// threads or on a GPU, whichever its installation was built for. Where nvcc compiles them and Kokkos has no CUDA, they are
-// launched directly (cuda_launch.hpp). The kernels' text is the same.
+// How portable kernels are started: the only file that chooses where they run. On processors Kokkos runs them, on one thread
+// or on OpenMP's threads, whichever its installation was built for. What nvcc compiles is launched on GPUs directly
+// (cuda_launch.hpp). The kernels' text is the same. SHOAL_GPU_BY_KOKKOS compiles them for a Kokkos with CUDA, but no
+// program launches them so (kernels/README.md).
 //
 // A kernel's body runs on the device. It is a SHOAL_LAMBDA, which captures values and pointers by copying them, and calls
 // only SHOAL_FUNCTIONs and SHOAL_RULEs. It must not throw. nvcc does not accept it within another lambda, so a kernel that
@@ -39,10 +40,10 @@ void require_countable(const char* label, std::size_t items);
 
 }  // namespace shoal::kernels::portable
 
-#if defined(__CUDACC__) && !defined(KOKKOS_ENABLE_CUDA)
-#include "cuda_launch.hpp"
+#if defined(__CUDACC__) && !defined(SHOAL_GPU_BY_KOKKOS)
+#include "kernels/portable/cuda_launch.hpp"
 #else
-#include "kokkos_launch.hpp"
+#include "kernels/portable/kokkos_launch.hpp"
 #endif
 
 namespace shoal::kernels::portable {

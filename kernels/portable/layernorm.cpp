@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/layernorm.hpp"
 
-#include "../column_workspace.hpp"
-#include "../rules/layernorm.hpp"
-#include "column_sums.hpp"
-#include "launch.hpp"
+#include "kernels/common/column_workspace.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/column_sums.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/layernorm.hpp"
 
 namespace shoal::kernels {
 
@@ -80,7 +81,8 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
   join_row_groups("layernorm_backward_bias", row_groups(rows), C, partials + C, 2 * C, out.dbias);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(layernorm_backward);
+SHOAL_FOR_TYPES(layernorm_forward);
+SHOAL_FOR_TYPES(layernorm_recompute);
 
-#include "../instances/layernorm_backward.hpp"
-#include "../instances/layernorm_forward.hpp"
+}  // namespace shoal::kernels

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 
-#include "../product_depth.hpp"
-#include "product_blocks.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/common/product_depth.hpp"
+#include "kernels/portable/product_blocks.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::kernels {
@@ -133,6 +134,7 @@ std::size_t matmul_workspace_bytes(const MatmulShape& /*shape*/) {
   return 0;
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_PRODUCT_TYPES(matmul);
+SHOAL_FOR_PRODUCT_TYPES(matmul_workspace_bytes);
 
-#include "../instances/matmul.hpp"
+}  // namespace shoal::kernels

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/optimizer.hpp"
 
-#include "../rules/optimizer.hpp"
-#include "launch.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/optimizer.hpp"
 
 namespace shoal::kernels {
 

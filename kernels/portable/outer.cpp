@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/outer.hpp"
 
-#include "../rules/outer.hpp"
-#include "launch.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/outer.hpp"
 
 namespace shoal::kernels {
 

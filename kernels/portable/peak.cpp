@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <ctime>
 
-#include "../peak_iterations.hpp"
-#include "../rules/number.hpp"
-#include "launch.hpp"
+#include "kernels/common/peak_iterations.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/number.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/kernels/runtime.hpp"
 

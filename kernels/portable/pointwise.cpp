@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/pointwise.hpp"
 
-#include "../convert_rounds.hpp"
-#include "../rules/gelu.hpp"
-#include "launch.hpp"
+#include "kernels/common/convert_rounds.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/gelu.hpp"
 
 namespace shoal::kernels {
 
@@ -57,6 +58,10 @@ void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
       });
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(gelu_forward);
+SHOAL_FOR_TYPES(add);
+SHOAL_FOR_TYPES(relu_forward);
+SHOAL_FOR_TYPES(relu_backward);
+SHOAL_FOR_CONVERSIONS(convert);
 
-#include "../instances/pointwise.hpp"
+}  // namespace shoal::kernels

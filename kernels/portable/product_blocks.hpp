@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "../rules/number.hpp"
-#include "launch.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/number.hpp"
 
 namespace shoal::kernels::portable::product {
 
@@ -51,7 +51,7 @@ struct Block {
   float sums[cut.block_rows][cut.block_columns];
 };
 
-/// Rows of A or columns of B are lines. A strip has as many of them as a block, element k of line i at [k * width + i].
+/// A line is a row of A or a column of B. A strip holds `width` lines; element k of line i is at [k * width + i].
 SHOAL_FUNCTION constexpr std::size_t strip_size(std::size_t width) { return cut.depth * width + cut.gap; }
 constexpr std::size_t strips_size(std::size_t lines, std::size_t width) { return parts(lines, width) * strip_size(width); }
 inline constexpr std::size_t a_strip = strip_size(cut.block_rows), b_strip = strip_size(cut.block_columns);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/quantize.hpp"
 
-#include "quantize_teams.hpp"
+#include "kernels/portable/quantize_teams.hpp"
 
 namespace shoal::kernels {
 

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "../quant_format.hpp"
-#include "../rules/quantize.hpp"
-#include "launch.hpp"
+#include "kernels/common/quant_format.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/quantize.hpp"
 
 namespace shoal::kernels::portable {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize_teams.hpp"
+#include "kernels/portable/quantize_teams.hpp"
 #include "shoal/kernels/quantize.hpp"
 
 namespace shoal::kernels {

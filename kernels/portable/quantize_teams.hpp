@@ -2,7 +2,7 @@
 // Quantization by a team for each block, of any length.
 #pragma once
 
-#include "quantize_terms.hpp"
+#include "kernels/portable/quantize_terms.hpp"
 
 namespace shoal::kernels::portable {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "../quant_format.hpp"
-#include "quantize_block.hpp"
+#include "kernels/common/quant_format.hpp"
+#include "kernels/portable/quantize_block.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/quantize.hpp"
 

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
-#include "../rules/row_sums.hpp"
-#include "launch.hpp"
+#include "kernels/common/instances.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/row_sums.hpp"
 
 namespace shoal::kernels {
 
@@ -104,6 +105,6 @@ void sum_subtrees(const Subtrees& subtrees, double* values, double* sums) {
   sum_pieces(subtrees, longest, 1, longest > piece ? piece : 1, values, sums);
 }
 
-}  // namespace shoal::kernels
+SHOAL_FOR_TYPES(sum_of_squares_by_granule);
 
-#include "../instances/reduce.hpp"
+}  // namespace shoal::kernels

@@ -4,9 +4,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "../kokkos_version.hpp"
-#include "../processor.hpp"
-#include "launch.hpp"
+#include "kernels/common/kokkos_version.hpp"
+#include "kernels/common/processor.hpp"
+#include "kernels/portable/launch.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::kernels {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/sample.hpp"
 
-#include "../rules/sample.hpp"
-#include "launch.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/sample.hpp"
 
 namespace shoal::kernels {
 

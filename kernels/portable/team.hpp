@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-#include "../rules/row_sums.hpp"
+#include "kernels/rules/row_sums.hpp"
 #include "shoal/base/types.hpp"
 
 // The iterations of the next loop do not depend on one another.

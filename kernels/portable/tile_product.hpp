@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "../rules/number.hpp"
-#include "launch.hpp"
+#include "kernels/portable/launch.hpp"
+#include "kernels/rules/number.hpp"
 
 namespace shoal::kernels::portable {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/tree_sum.hpp"
 
-#include "launch.hpp"
+#include "kernels/portable/launch.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::kernels {

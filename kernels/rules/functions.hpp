@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "number.hpp"
+#include "kernels/rules/number.hpp"
 
 namespace shoal::kernels::rules {
 

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "functions.hpp"
+#include "kernels/rules/functions.hpp"
 
 namespace shoal::kernels::rules {
 

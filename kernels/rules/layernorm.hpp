@@ -3,7 +3,7 @@
 // epsilon).
 #pragma once
 
-#include "number.hpp"
+#include "kernels/rules/number.hpp"
 
 namespace shoal::kernels::rules {
 

@@ -23,7 +23,7 @@ namespace shoal::kernels::rules {
 /// The sum of this and a number in -2^22 .. 2^22 has the nearest integer in its low bits; subtracting it again rounds.
 inline constexpr float to_integer = 0x1.8p23F;
 
-/// The operations on V. cpu/simd.hpp has those of the vector.
+/// The operations on V. cpu/vectors/simd.hpp has those of the vector.
 ///   Words, Ints             as many unsigned and signed integers of 32 bits
 ///   of(x)                   the float x in each element
 ///   select(condition, a, b) a where the condition, which is the result of a comparison, holds, else b

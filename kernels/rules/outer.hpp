@@ -2,7 +2,7 @@
 // Averages and outer steps for one parameter. The formulas are those of include/shoal/kernels/outer.hpp.
 #pragma once
 
-#include "number.hpp"
+#include "kernels/rules/number.hpp"
 #include "shoal/kernels/outer.hpp"
 
 namespace shoal::kernels::rules {

@@ -4,8 +4,8 @@
 // number of units. The scales of a block's parts are in one word of 32 bits.
 #pragma once
 
-#include "number.hpp"
-#include "quarter_scales.hpp"
+#include "kernels/rules/number.hpp"
+#include "kernels/rules/quarter_scales.hpp"
 
 namespace shoal::kernels::rules {
 

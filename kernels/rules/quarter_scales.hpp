@@ -2,7 +2,7 @@
 // The scales of a block in QuantRounding::accurate; see include/shoal/kernels/quantize.hpp.
 #pragma once
 
-#include "number.hpp"
+#include "kernels/rules/number.hpp"
 
 namespace shoal::kernels::rules {
 

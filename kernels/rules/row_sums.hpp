@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "number.hpp"
+#include "kernels/rules/number.hpp"
 
 namespace shoal::kernels::rules {
 

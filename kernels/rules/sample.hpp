@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "number.hpp"
+#include "kernels/rules/number.hpp"
 #include "shoal/kernels/sample.hpp"
 
 namespace shoal::kernels::rules {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "commands.hpp"
-#include "evaluate.hpp"
-#include "from_checkpoint.hpp"
-#include "report.hpp"
+#include "app/checkpoint/from_checkpoint.hpp"
+#include "app/setup/evaluate.hpp"
+#include "app/support/command.hpp"
+#include "app/support/text_table.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -18,17 +18,17 @@ namespace {
 
 Exit eval(comm::World& world, config::Invocation& invocation) {
   const LoadedModel loaded(world, invocation, Purpose::evaluate);
-  const config::Options& o = loaded.setup().options;
-  require_input(loaded.setup().dataset.validation != nullptr, "data.source = ", o.data.source,
+  const config::Options& o = loaded.resolved().options;
+  require_input(loaded.resolved().dataset.validation != nullptr, "data.source = ", o.data.source,
                 " has no validation split; set data.val_fraction or data.val_source");
   heartbeat::phase("evaluate");
-  const data::Samples& samples = *loaded.setup().dataset.validation;
+  const data::Samples& samples = *loaded.resolved().dataset.validation;
   const std::size_t most = o.train.eval_batches * o.batch.global;
   const double loss = evaluate(world, loaded.engine(), loaded.runner(), samples, o.batch.micro, o.model.block_size, most);
   if (world.all().rank() == 0) {
     std::printf("# %s, step %lld, on %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
                 counted(world.size(), "rank").c_str());
-    std::printf("# %s\n", loaded.setup().dataset.description.c_str());
+    std::printf("# %s\n", loaded.resolved().dataset.description.c_str());
     std::printf("validation loss %.6f  perplexity %.4f  samples %zu\n", loss, std::exp(loss),
                 most == 0 ? samples.count() : std::min(most, samples.count()));
   }

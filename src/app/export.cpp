@@ -2,11 +2,12 @@
 // shoal export: writes a checkpoint's weights in Hugging Face's format.
 #include <cstdio>
 
-#include "collective.hpp"
-#include "commands.hpp"
-#include "from_checkpoint.hpp"
+#include "app/checkpoint/from_checkpoint.hpp"
+#include "app/setup/extra_memory.hpp"
+#include "app/setup/weights.hpp"
+#include "app/support/collective.hpp"
+#include "app/support/command.hpp"
 #include "shoal/io/target.hpp"
-#include "weights.hpp"
 
 namespace shoal::app {
 
@@ -21,7 +22,7 @@ Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
   });
   const LoadedModel loaded(world, invocation, Purpose::weights);
   const Span<float> piece = take_export_piece(loaded.engine(), loaded.memory());
-  export_weights(world, loaded.setup().options.model, loaded.engine(), piece, directory);
+  export_weights(world, loaded.resolved().options.model, loaded.engine(), piece, directory);
   if (world.all().rank() == 0) {
     std::printf("%s: weights of step %lld written to %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
                 directory.c_str());
@@ -33,11 +34,13 @@ Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
 
 Command export_command() {
   return {
-      {.name = "export",
-       .summary = "write a checkpoint's weights as Hugging Face safetensors; --output.overwrite replaces an earlier export",
-       .arguments = {"CHECKPOINT", "DIR"},
-       .checks = false},
-      export_checkpoint};
+      .spec = {.name = "export",
+               .summary =
+                   "write a checkpoint's weights as Hugging Face safetensors; --output.overwrite replaces an earlier export",
+               .arguments = {"CHECKPOINT", "DIR"},
+               .checks = false},
+      .run = export_checkpoint,
+      .one_may_run = true};
 }
 
 }  // namespace shoal::app

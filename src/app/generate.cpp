@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "commands.hpp"
-#include "from_checkpoint.hpp"
+#include "app/checkpoint/from_checkpoint.hpp"
+#include "app/support/command.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/config/value.hpp"
@@ -57,9 +57,9 @@ class TextPrinter {
 /// Every rank computes the same continuation by itself, and rank 0 prints it.
 Exit generate(comm::World& world, config::Invocation& invocation) {
   const LoadedModel loaded(world, invocation, Purpose::generate);
-  const data::Vocabulary& vocabulary = loaded.setup().dataset.vocabulary;
+  const data::Vocabulary& vocabulary = loaded.resolved().dataset.vocabulary;
   require_input(
-      !vocabulary.empty(), "data.source = ", loaded.setup().options.data.source,
+      !vocabulary.empty(), "data.source = ", loaded.resolved().options.data.source,
       " has no vocabulary, so tokens cannot be printed as text; allowed: data.vocabulary = a tokens file that has one");
   model::GenerateOptions wanted;
   wanted.tokens = invocation.own<std::uint64_t>("tokens");
@@ -75,7 +75,7 @@ Exit generate(comm::World& world, config::Invocation& invocation) {
     if (prints) printer.add(data::decode(vocabulary, tokens));
   };
   print(ids);
-  model::generate(loaded.model(), loaded.setup().options.model, ids, wanted, [&](std::int32_t token) {
+  model::generate(loaded.model(), loaded.resolved().options.model, ids, wanted, [&](std::int32_t token) {
     heartbeat::beat();
     print(Span<const std::int32_t>(&token, 1));
   });
@@ -89,17 +89,20 @@ Command generate_command() {
   using config::above;
   using config::any;
   using config::at_least;
-  return {{.name = "generate",
-           .summary = "continue a text with a checkpoint's model",
-           .arguments = {"CHECKPOINT", "[DECK]"},
-           .checks = false,
-           .own = {{"prompt", std::string{}, "", any().as("text"),
-                    "text to continue; default: the first token of the vocabulary"},
-                   {"tokens", std::uint64_t{100}, "tokens", at_least(1), "number of tokens to add"},
-                   {"temperature", 1.0, "", at_least(0), "logits are divided by it; 0: always take the likeliest token"},
-                   {"top_k", std::uint64_t{0}, "tokens", at_least(0), "choose among the k likeliest tokens; 0: among all"},
-                   {"seed", std::uint64_t{1}, "", any(), "seed of the random choice of tokens"}}},
-          generate};
+  return {
+      .spec = {.name = "generate",
+               .summary = "continue a text with a checkpoint's model",
+               .arguments = {"CHECKPOINT", "[DECK]"},
+               .checks = false,
+               .own = {{"prompt", std::string{}, "", any().as("text"),
+                        "text to continue; default: the first token of the vocabulary"},
+                       {"tokens", std::uint64_t{100}, "tokens", at_least(1), "number of tokens to add"},
+                       {"temperature", 1.0, "", at_least(0), "logits are divided by it; 0: always take the likeliest token"},
+                       {"top_k", std::uint64_t{0}, "tokens", at_least(0),
+                        "choose among the k likeliest tokens; 0: among all"},
+                       {"seed", std::uint64_t{1}, "", any(), "seed of the random choice of tokens"}}},
+      .run = generate,
+      .one_may_run = true};
 }
 
 }  // namespace shoal::app

@@ -2,17 +2,17 @@
 // shoal info: describes a checkpoint, a trace or a tokens file.
 #include <cstdio>
 
-#include "collective.hpp"
-#include "commands.hpp"
-#include "report.hpp"
+#include "app/support/collective.hpp"
+#include "app/support/command.hpp"
+#include "app/support/text_table.hpp"
 #include "shoal/base/counted.hpp"
+#include "shoal/base/notation.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/base/state.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/file_kind.hpp"
 #include "shoal/io/token_file.hpp"
 #include "shoal/io/trace_file.hpp"
-#include "shoal/plan/notation.hpp"
 
 namespace shoal::app {
 
@@ -29,9 +29,9 @@ std::string run_text(const io::Lineage& lineage) {
 
 void describe_checkpoint(const std::string& file, bool verify) {
   const io::CheckpointContents contents = verify ? io::verify_checkpoint(file) : io::describe_checkpoint(file);
-  TextRows rows = {{"step", std::to_string(contents.state.step)},   {"written by", contents.program},
-                   {"run", run_text(contents.state.lineage)},       {"format", std::to_string(contents.format_version)},
-                   {"size", plan::bytes_text(contents.file_bytes)}, {"checksums", checksums_text(true, verify)}};
+  TextRows rows = {{"step", std::to_string(contents.state.step)}, {"written by", contents.program},
+                   {"run", run_text(contents.state.lineage)},     {"format", std::to_string(contents.format_version)},
+                   {"size", bytes_text(contents.file_bytes)},     {"checksums", checksums_text(true, verify)}};
   if (const auto& before = contents.state.lineage.ancestors; !before.empty()) {
     rows.emplace_back("lineage", io::print(before));
   }
@@ -66,7 +66,7 @@ void describe_trace(const std::string& file, bool verify) {
        {"complete", contents.complete ? "yes" : "no: the run failed, was killed, or is still going"},
        {"events", text(contents.events, " in ", counted(contents.flushes, "write"), ", ", contents.dropped, " dropped")},
        {"queues", queues_text(contents)},
-       {"size", plan::bytes_text(contents.file_bytes)},
+       {"size", bytes_text(contents.file_bytes)},
        {"checksums", checksums_text(contents.sealed, verify)}});
 }
 
@@ -98,13 +98,14 @@ Exit info(comm::World& world, config::Invocation& invocation) {
 }  // namespace
 
 Command info_command() {
-  return {{.name = "info",
-           .summary = "describe a checkpoint, a trace or a tokens file",
-           .arguments = {"FILE"},
-           .options = false,
-           .checks = false,
-           .own = {{"verify", false, "", config::any(), "read the data back and compare all checksums"}}},
-          info};
+  return {.spec = {.name = "info",
+                   .summary = "describe a checkpoint, a trace or a tokens file",
+                   .arguments = {"FILE"},
+                   .options = false,
+                   .checks = false,
+                   .own = {{"verify", false, "", config::any(), "read the data back and compare all checksums"}}},
+          .run = info,
+          .alone = true};
 }
 
 }  // namespace shoal::app

@@ -13,18 +13,20 @@
 #include <string_view>
 #include <vector>
 
+#include "app/support/interrupt.hpp"
+#include "app/support/version.hpp"
 #include "commands.hpp"
-#include "interrupt.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
-#include "shoal/comm/departure.hpp"
+#include "shoal/comm/hydra_helper.hpp"
+#include "shoal/comm/launched.hpp"
 #include "shoal/comm/shared_text.hpp"
 #include "shoal/comm/watchdog.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/config/input_text.hpp"
+#include "shoal/config/located.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/device/queue.hpp"
-#include "version.hpp"
 
 namespace shoal::app {
 
@@ -65,9 +67,16 @@ void make_groups(comm::World& world, const Command& command, const config::Invoc
   const comm::CommOptions& options = invocation.options.comm;
   if (command.alone || (invocation.ranks > 0 && invocation.ranks != world.size())) return world.make_groups({});
   for (const std::string& problem : {comm::ranks_per_node_problem(options, world.size()), comm::backend_problem(options)}) {
-    require_input(problem.empty(), invocation.places.locate(problem));  // world.make_groups() knows neither file nor line
+    require_input(problem.empty(),
+                  config::located(problem, invocation.places));  // world.make_groups() knows neither file nor line
   }
   world.make_groups(options, axes_of(command, invocation.options, world.size()));
+}
+
+void check_launcher(const comm::World& world, const Command& command, const config::Invocation& invocation) {
+  if (command.alone) return;
+  const bool one_may_run = command.one_may_run || invocation.print_config || invocation.ranks > 0;
+  comm::check_launched(world.size(), one_may_run ? comm::Expected::launched : comm::Expected::whole_job);
 }
 
 Exit run_command(comm::World& world, const Command& command, int argc, char** argv) {
@@ -80,7 +89,7 @@ Exit run_command(comm::World& world, const Command& command, int argc, char** ar
     print(world, invocation.help_as_markdown ? config::help_as_markdown(command.spec) : config::help(command.spec));
     return Exit::done;
   }
-  if (!command.alone) world.check_launcher();
+  check_launcher(world, command, invocation);
   make_groups(world, command, invocation);
   const double timeout = invocation.options.comm.timeout, own = command.longest_silence_s;
   const comm::Watchdog watchdog(world, own > 0 ? std::min(own, timeout) : timeout);
@@ -120,7 +129,7 @@ int run_to_the_end(comm::World& world, int argc, char** argv) {
 }
 
 /// Each rank keeps all files of its data open, of which there may be thousands, and most systems start processes with a
-/// limit of 1024 that they may raise themselves. Not without end: some libraries keep a table of as many as there may be.
+/// limit of 1024 that they may raise themselves. The cap matters: some libraries allocate a table with one entry per file.
 void raise_limit_of_open_files() {
   constexpr rlim_t most = 65536;
   rlimit files{};
@@ -137,12 +146,11 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit is an error of the write, as on a full disk
   shoal::app::raise_limit_of_open_files();
   std::optional<shoal::app::Interrupts> interrupts;
-  if (argc > 1 && argv[1] == std::string_view("train")) interrupts.emplace();
+  if (argc > 1 && argv[1] == std::string_view("train")) {
+    shoal::comm::start_hydra_helper(argc, argv);
+    interrupts.emplace();
+  }
   shoal::comm::World world(argc, argv);
   if (interrupts) shoal::app::Interrupts::mpi_has_started();
-  const int exit_code = shoal::app::run_to_the_end(world, argc, argv);
-  // All ranks end in the same way, also if hydra's signal came to some of them later than another one.
-  if (exit_code == static_cast<int>(shoal::Exit::requeue)) shoal::app::Interrupts::first_of_all(world.all());
-  if (exit_code != 0 && shoal::app::Interrupts::by_hydra()) shoal::comm::depart(exit_code);
-  return exit_code;
+  return shoal::app::run_to_the_end(world, argc, argv);
 }

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "collective.hpp"
-#include "commands.hpp"
+#include "app/support/collective.hpp"
+#include "app/support/command.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/config/value.hpp"
 
@@ -30,18 +30,19 @@ Exit tokenize(comm::World& world, config::Invocation& invocation) {
 }  // namespace
 
 Command tokenize_command() {
-  return {{.name = "tokenize",
-           .summary = "turn text files into a tokens file",
-           .arguments = {"INPUT...", "OUTPUT"},
-           .options = false,
-           .checks = false,
-           .own = {{"tokenizer", std::string("bytes"), "", config::one_of(names<data::Tokenizer>()),
-                    "what becomes a token: every byte, or every character"},
-                   {"vocabulary", std::string{}, "", config::any().as("the path of a tokens file"),
-                    "use the vocabulary of this file; default: the text's own"},
-                   // The only option of a section that this command takes.
-                   {"output.overwrite", false, "", config::any(), "replace OUTPUT, if it is a tokens file"}}},
-          tokenize};
+  return {.spec = {.name = "tokenize",
+                   .summary = "turn text files into a tokens file",
+                   .arguments = {"INPUT...", "OUTPUT"},
+                   .options = false,
+                   .checks = false,
+                   .own = {{"tokenizer", std::string("bytes"), "", config::one_of(names<data::Tokenizer>()),
+                            "what becomes a token: every byte or every character of a text; raw: every byte of any file"},
+                           {"vocabulary", std::string{}, "", config::any().as("the path of a tokens file"),
+                            "use the vocabulary of this file; default: the text's own"},
+                           // The only option of a section that this command takes.
+                           {"output.overwrite", false, "", config::any(), "replace OUTPUT, if it is a tokens file"}}},
+          .run = tokenize,
+          .alone = true};
 }
 
 }  // namespace shoal::app

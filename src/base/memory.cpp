@@ -3,6 +3,9 @@
 
 #include <sys/mman.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <numeric>
 
 #include "shoal/base/error.hpp"
@@ -42,10 +45,12 @@ Allocator pages() { return {reserve_pages, release_pages}; }
 
 std::size_t Ledger::total() const { return std::accumulate(bytes_.begin(), bytes_.end(), std::size_t{0}); }
 
-Memory::Memory() : counting_(true) {}
+std::size_t Ledger::images() const { return std::accumulate(images_.begin(), images_.end(), std::size_t{0}); }
 
-Memory::Memory(const Ledger& planned, const Allocator& arenas, const Allocator& staging)
-    : counting_(false), arenas_(arenas), staging_(staging), planned_(planned) {
+Memory::Memory(Images images) : counting_(true), images_(images) {}
+
+Memory::Memory(const Ledger& planned, const Allocator& arenas, const Allocator& staging, Images images)
+    : counting_(false), images_(images), arenas_(arenas), staging_(staging), planned_(planned) {
   for (const Kind kind : kinds) {
     if (planned[kind] == 0) continue;
     base_[static_cast<std::size_t>(kind)] = static_cast<std::byte*>(allocator(kind).reserve(planned[kind], name_of(kind)));
@@ -56,7 +61,13 @@ Memory::Memory(const Ledger& planned, const Allocator& arenas, const Allocator& 
 Memory::~Memory() {
   for (const Kind kind : kinds) {
     std::byte* const at = base_[static_cast<std::size_t>(kind)];
-    if (at != nullptr) allocator(kind).release(at, planned_[kind]);
+    if (at == nullptr) continue;
+    try {
+      allocator(kind).release(at, planned_[kind]);
+    } catch (const std::exception& error) {  // a destructor must not throw, and std::terminate() would not say why
+      static_cast<void>(std::fprintf(stderr, "shoal: when memory for %s was given back: %s\n", name_of(kind), error.what()));
+      std::abort();
+    }
   }
   std::erase(with_arenas, this);
 }
@@ -64,27 +75,54 @@ Memory::~Memory() {
 std::optional<Memory::Place> Memory::place_of(const void* address) {
   const auto* const at = static_cast<const std::byte*>(address);
   for (const Memory* const memory : with_arenas) {
-    Ledger before;  // bytes of the entries before this one
+    Ledger before;  // bytes of the entries before this one, and of their images
     for (const Entry& entry : memory->entries_) {
       const std::byte* const begin = memory->base_[static_cast<std::size_t>(entry.kind)] + before[entry.kind];
+      const bool has_image = memory->has_image(entry.kind, entry.use);
       if (begin <= at && at < begin + entry.bytes) {
-        return Place{entry.kind, entry.label.c_str(), static_cast<std::size_t>(at - begin), entry.bytes};
+        const auto byte = static_cast<std::size_t>(at - begin);
+        std::byte* const image = has_image ? memory->first_image(entry.kind) + before.images(entry.kind) + byte : nullptr;
+        return Place{entry.kind, entry.label.c_str(), byte, entry.bytes, entry.use, image};
       }
       before[entry.kind] += entry.bytes;
+      if (has_image) before.images(entry.kind) += entry.bytes;
     }
   }
   return std::nullopt;
 }
 
-void* Memory::take_bytes(Kind kind, std::size_t bytes, const char* label) {
-  const std::size_t at = taken_[kind];
-  const std::size_t whole = round_up(bytes, border);
-  if (!counting_) {
-    require(at + whole <= planned_[kind], "the plan has no room for ", label, ": ", name_of(kind), " was planned with ",
-            planned_[kind], " bytes, ", at, " are taken, ", whole, " more are asked for");
+bool Memory::has_image(Kind kind, Use use) const {
+  if (kind == Kind::staging || use == Use::kernels) return false;
+  return images_ == Images::messages || (images_ == Images::collectives && use == Use::collectives);
+}
+
+/// Images are at the end of the staging memory, kind by kind.
+std::byte* Memory::first_image(Kind kind) const {
+  std::byte* at = base_[static_cast<std::size_t>(Kind::staging)] + planned_[Kind::staging];
+  for (const Kind other : kinds) {
+    if (other >= kind) at -= planned_.images(other);
   }
-  taken_[kind] = at + whole;
-  entries_.push_back({kind, label, whole});
+  return at;
+}
+
+void Memory::require_room(std::size_t taken, std::size_t more, std::size_t planned, const char* label,
+                          const char* what) const {
+  require(counting_ || taken + more <= planned, "the plan has no room for ", label, ": ", what, " was planned with ",
+          planned, " bytes, ", taken, " are taken, ", more, " more are asked for");
+}
+
+void* Memory::take_bytes(Kind kind, std::size_t bytes, const char* label, Use use) {
+  const bool staged = kind == Kind::staging;
+  const std::size_t at = taken_[kind] - (staged ? taken_.images() : 0);
+  const std::size_t whole = round_up(bytes, border);
+  require_room(at, whole, planned_[kind] - (staged ? planned_.images() : 0), label, name_of(kind));
+  if (has_image(kind, use)) {
+    require_room(taken_.images(kind), whole, planned_.images(kind), label, "memory of the host for its messages");
+    taken_.images(kind) += whole;
+    taken_[Kind::staging] += whole;
+  }
+  taken_[kind] += whole;
+  entries_.push_back({kind, label, whole, use});
   return counting_ || whole == 0 ? nullptr : base_[static_cast<std::size_t>(kind)] + at;
 }
 

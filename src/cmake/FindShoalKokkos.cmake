@@ -1,7 +1,25 @@
 # Makes the target shoal_kokkos: from an installation of Kokkos 4 or newer, otherwise from Debian's Kokkos 3.4. The CMake
 # configuration of Debian's package names a directory that does not exist, so its files are searched for here.
+#
+# A Kokkos whose default is a GPU would launch a processor's kernels there, on memory that a GPU cannot reach, and have the whole
+# program compiled by nvcc or hipcc.
+function(shoal_refuse_kokkos_for_gpus where enabled)
+  set(for_gpus ${enabled})
+  list(TRANSFORM for_gpus TOUPPER)
+  list(FILTER for_gpus INCLUDE REGEX "^(CUDA|HIP|SYCL|OPENMPTARGET|OPENACC)$")
+  if(for_gpus)
+    list(JOIN for_gpus ", " for_gpus)
+    message(FATAL_ERROR
+      "The Kokkos in ${where} was built for GPUs (${for_gpus}). A program for processors would launch its kernels there.\n"
+      "  Take a Kokkos for processors: -DKokkos_ROOT=FOLDER names it; spack install kokkos~cuda~rocm~sycl\n"
+      "  Debian's, if it is installed: -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=TRUE\n"
+      "  The program for NVIDIA's GPUs needs no Kokkos: -DSHOAL_KERNELS=cuda (make cuda)")
+  endif()
+endfunction()
+
 find_package(Kokkos 4 QUIET CONFIG)
 if(Kokkos_FOUND)
+  shoal_refuse_kokkos_for_gpus("${Kokkos_DIR}" "${Kokkos_DEVICES}")
   add_library(shoal_kokkos INTERFACE)
   target_link_libraries(shoal_kokkos INTERFACE Kokkos::kokkos)
   set(ShoalKokkos_VERSION ${Kokkos_VERSION})
@@ -16,6 +34,9 @@ else()
     math(EXPR minor "${version_number} / 100 % 100")
     math(EXPR patch "${version_number} % 100")
     set(ShoalKokkos_VERSION ${major}.${minor}.${patch})
+    file(STRINGS ${SHOAL_KOKKOS_INCLUDE}/KokkosCore_config.h enabled REGEX "^#define KOKKOS_ENABLE_[A-Z]+ *$")
+    list(TRANSFORM enabled REPLACE "^#define KOKKOS_ENABLE_([A-Z]+) *$" "\\1")
+    shoal_refuse_kokkos_for_gpus("${SHOAL_KOKKOS_INCLUDE}" "${enabled}")
     add_library(shoal_kokkos INTERFACE)
     target_include_directories(shoal_kokkos SYSTEM INTERFACE ${SHOAL_KOKKOS_INCLUDE})
     target_link_libraries(shoal_kokkos INTERFACE ${SHOAL_KOKKOS_CONTAINERS} ${SHOAL_KOKKOS_CORE} dl)

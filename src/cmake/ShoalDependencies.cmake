@@ -17,6 +17,11 @@ endif()
 
 if(SHOAL_CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
+    # NVIDIA's packages do not add it to PATH.
+    find_program(SHOAL_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin PATHS /usr/local/cuda/bin)
+    if(SHOAL_NVCC AND NOT DEFINED ENV{CUDACXX})
+      set(ENV{CUDACXX} ${SHOAL_NVCC})
+    endif()
     include(CheckLanguage)
     check_language(CUDA)
     if(NOT CMAKE_CUDA_COMPILER)
@@ -24,7 +29,9 @@ if(SHOAL_CUDA)
     endif()
   endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # the one that cuBLASLt uses
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${SHOAL_CCACHE})
+  if(SHOAL_CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${SHOAL_CCACHE})
+  endif()
   enable_language(CUDA)
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
     shoal_missing("nvcc 12.4 or newer, where ${CMAKE_CUDA_COMPILER_VERSION} is installed," "cuda-toolkit, from NVIDIA's repository"

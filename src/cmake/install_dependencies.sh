@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing Debian packages among those that the build, the tests and the report need. Prints what it found.
 # usage: install_dependencies.sh [lint] [fuzz] [python] [ccache] [cluster]      adds the packages that these make targets need
+#        install_dependencies.sh names                                          only prints the packages that all need
 set -euo pipefail
 
 packages=(
@@ -13,6 +14,10 @@ packages=(
   strace                                              # tests of what each rank asks of the file system
   python3 python3-h5py python3-numpy python3-matplotlib # analysis/
 )
+if [ "$*" = names ]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
 for group in "$@"; do
   case $group in
     lint) packages+=(clang-format clang-tidy shellcheck python3-venv) ;;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "data/permutation.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/data/permutation.hpp"
 
 namespace shoal::data {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/data/markov.hpp"
+#include "data/markov.hpp"
 
 #include <algorithm>
 #include <cmath>

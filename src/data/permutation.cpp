@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/data/permutation.hpp"
+#include "data/permutation.hpp"
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/philox.hpp"

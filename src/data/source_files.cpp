@@ -12,7 +12,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
-#include "shoal/io/token_file.hpp"
+#include "shoal/io/hdf5.hpp"
 
 namespace shoal::data {
 

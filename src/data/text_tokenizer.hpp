@@ -22,7 +22,7 @@ class TextTokenizer {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   std::size_t count(const std::filesystem::path& file) const;
   /// Appends the ids of a block of whole characters at byte `offset` of the file. Errors name the file, the byte and the
-  /// symbol.
+  /// symbol. A block that is no text is refused, unless the tokenizer is raw.
   void encode(std::string_view block, const std::filesystem::path& file, std::size_t offset,
               std::vector<std::int32_t>& ids) const;
   /// "65 characters", "256 byte values"
@@ -30,6 +30,7 @@ class TextTokenizer {
 
  private:
   void index(const std::string& where);
+  bool of_bytes() const { return unit_ != Tokenizer::chars; }
 
   Tokenizer unit_;
   Vocabulary vocabulary_;

@@ -2,6 +2,7 @@
 #include "shoal/data/tokenize.hpp"
 
 #include "shoal/base/error.hpp"
+#include "shoal/io/hdf5.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/io/token_file.hpp"
 #include "source_files.hpp"

@@ -7,10 +7,10 @@
 #include <sstream>
 #include <utility>
 
+#include "data/markov.hpp"
 #include "found_source.hpp"
-#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/data/markov.hpp"
+#include "shoal/base/mpi_free.hpp"
 #include "token_stream.hpp"
 
 namespace shoal::data {
@@ -31,7 +31,7 @@ struct Source {
 };
 
 Source synthetic(std::size_t vocab_size, std::uint64_t seed) {
-  const Absence absence;
+  const MpiFree mpi_free;
   const MarkovChain chain(vocab_size == 0 ? synthetic_symbols : vocab_size, seed);
   Source source;
   source.name = "synthetic";

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "cuda_state.hpp"
-#include "message_pieces.hpp"
+#include "message_buffers.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
@@ -24,7 +23,6 @@ constexpr std::size_t for_code = std::size_t{256} << 20U;
 struct Arena {
   const std::byte* begin;
   std::size_t bytes;
-  std::shared_ptr<cuda::MessageMemory> messages;  // made at the first call that does not reach arenas
 };
 
 struct Arenas {
@@ -59,7 +57,7 @@ void* reserve_arena(std::size_t bytes, const char* what) {
   cuda::check(cudaMemset(at, 0, bytes), "cudaMemset");
   cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the queues do not wait for cudaMemset()
   const std::lock_guard lock(reserved().mutex);
-  reserved().list.push_back({static_cast<const std::byte*>(at), bytes, nullptr});
+  reserved().list.push_back({static_cast<const std::byte*>(at), bytes});
   return at;
 }
 
@@ -103,35 +101,6 @@ Allocator staging() { return {reserve_staging, release_staging}; }
 
 namespace {
 
-/// The arena that holds the address; null if none does.
-Arena* arena_of(const void* address) {
-  const auto* const at = static_cast<const std::byte*>(address);
-  for (Arena& arena : reserved().list) {
-    if (arena.begin <= at && at < arena.begin + arena.bytes) return &arena;
-  }
-  return nullptr;
-}
-
-/// Where messages have some bytes of an arena.
-struct OnHost {
-  std::byte* at;
-  std::size_t first;  // from the beginning of the arena
-};
-/// Only one thread sends messages and reserves memory.
-OnHost on_host(Span<const std::byte> memory) {
-  const std::lock_guard lock(reserved().mutex);
-  Arena& arena = *arena_of(memory.data());
-  if (arena.messages == nullptr) arena.messages = std::make_shared<cuda::MessageMemory>(arena.bytes);
-  const auto first = static_cast<std::size_t>(memory.data() - arena.begin);
-  return {arena.messages->at(first, memory.size()), first};
-}
-
-/// Copies a message from an arena to on_host(), or back.
-void copy_message(std::size_t first, std::size_t bytes, const std::byte* from, std::byte* to) {
-  for_each_piece(first, bytes, cuda::MessageMemory::piece,
-                 [&](std::size_t begin, std::size_t count) { copy(count, from + begin, to + begin); });
-}
-
 /// Waits for all that is on the current queue.
 void finish_current() {
   Event behind;
@@ -142,17 +111,18 @@ void finish_current() {
 }  // namespace
 
 bool holds(const void* address) {
+  const auto* const at = static_cast<const std::byte*>(address);
   const std::lock_guard lock(reserved().mutex);
-  return arena_of(address) != nullptr;
+  return std::any_of(reserved().list.begin(), reserved().list.end(),
+                     [&](const Arena& arena) { return arena.begin <= at && at < arena.begin + arena.bytes; });
 }
 
 std::byte* for_messages(Span<const std::byte> memory, Access access, Calls calls) {
   auto* at = const_cast<std::byte*>(memory.data());
   if (memory.empty() || !holds(at)) return at;
   if (!reach_arenas(calls)) {
-    const OnHost message = on_host(memory);
-    if (access == Access::read) copy_message(message.first, memory.size(), memory.data(), message.at);
-    at = message.at;
+    at = image_of(memory, calls);
+    if (access == Access::read) copy(memory.size(), memory.data(), at);
   }
   finish_current();
   return at;
@@ -160,8 +130,7 @@ std::byte* for_messages(Span<const std::byte> memory, Access access, Calls calls
 
 void received(Span<std::byte> memory, Calls calls) {
   if (reach_arenas(calls) || memory.empty() || !holds(memory.data())) return;
-  const OnHost message = on_host(memory);
-  copy_message(message.first, memory.size(), message.at, memory.data());
+  copy(memory.size(), image_of(memory, calls), memory.data());
   finish_current();
 }
 

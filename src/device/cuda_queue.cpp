@@ -40,9 +40,14 @@ class Queues {
   }
   std::uint64_t& waits() { return waits_; }
 
+  /// Blocks of messages go before waiting blocks of kernels: otherwise a message waits until a product has no blocks left.
   void start() {
-    for (Line& line : lines_) {
-      cuda::check(cudaStreamCreateWithFlags(&line.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    int lowest = 0, highest = 0;
+    cuda::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+    for (const Named<Queue>& queue : queue_names) {
+      cuda::check(cudaStreamCreateWithPriority(&line(queue.value).stream, cudaStreamNonBlocking,
+                                               queue.value == Queue::compute ? lowest : highest),
+                  "cudaStreamCreateWithPriority");
     }
   }
 

@@ -5,10 +5,8 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "shoal/device/queue.hpp"
 #include "shoal/device/unit.hpp"
@@ -28,26 +26,5 @@ cudaStream_t stream_of(Queue queue);
 void show_regions();
 /// Whether open() has chosen a GPU.
 bool is_open();
-
-/// Memory of the host that stands for an arena in messages, if the library that sends them does not reach arenas. All of it
-/// is reserved, but only what messages use is memory, which is pinned when it is first used. No copy may have bytes of two
-/// pieces (for_each_piece()).
-class MessageMemory {
- public:
-  /// Messages of one buffer are neighbours, and pinning memory takes long: a large piece at a time.
-  static constexpr std::size_t piece = std::size_t{4} << 20U;
-
-  explicit MessageMemory(std::size_t bytes);
-  ~MessageMemory();
-  MessageMemory(const MessageMemory&) = delete;
-  MessageMemory& operator=(const MessageMemory&) = delete;
-  /// The address of these bytes.
-  std::byte* at(std::size_t first, std::size_t bytes);
-
- private:
-  std::byte* begin_;
-  std::size_t bytes_;
-  std::vector<bool> pinned_;  // by piece
-};
 
 }  // namespace shoal::device::cuda

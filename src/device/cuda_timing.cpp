@@ -3,9 +3,11 @@
 //
 // [Note: the GPU's clock] CUDA tells only how much time lies between two events, as a float of milliseconds, which is
 // coarser the more time it is. So there is a chain of reference events on a stream of its own, one for each call of
-// refresh(), and a span's time is that of the newest reference that the GPU had passed when the span was enqueued, plus the
-// time since. The reference's own time is that of the one before it plus the time between the two. A step of a second is so
-// rounded to 60 ns; the sum of such errors over many steps is drift of the clock, which ClockMap takes out.
+// refresh():
+//     time(span) = time(ref) + elapsed(ref, span), with the last ref that the GPU had passed when the span was enqueued;
+//     time(ref i) = time(ref i-1) + elapsed(ref i-1, ref i).
+// A step of a second is so rounded to 60 ns; the sum of such errors over many steps is drift of the clock, which ClockMap
+// takes out.
 #include <array>
 #include <cmath>
 #include <optional>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses this rank's GPU.
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -40,6 +42,15 @@ int attribute(cudaDeviceAttr which, int index) {
   return value;
 }
 
+/// In Linux's form; empty if CUDA does not tell.
+std::string bus_of(int index) {
+  std::array<char, 32> told{};
+  if (cudaDeviceGetPCIBusId(told.data(), static_cast<int>(told.size()), index) != cudaSuccess) return {};
+  std::string bus = told.data();
+  for (char& c : bus) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return bus;
+}
+
 /// Why there are no GPUs.
 std::string none_found(cudaError_t status) {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -68,8 +79,13 @@ std::string use(const RankPlace& place, Unit& unit) {
   if (known != cudaSuccess) return words("cudaGetDeviceProperties", known);
   store(properties.name, unit.name);
   std::memcpy(unit.identity.data(), &properties.uuid, unit.identity.size());
+  store(bus_of(unit.index), unit.bus);
   unit.capability = 10 * properties.major + properties.minor;
   unit.processors = properties.multiProcessorCount;
+  if (std::strstr(properties.name, " MIG ") != nullptr) {
+    return text("GPU ", unit.index, " (", unit.name.data(),
+                ") is a part of a GPU: MIG is not supported; ask for whole GPUs");
+  }
   if (unit.capability < oldest) {
     return text("GPU ", unit.index, " (", unit.name.data(), ") is too old: it has compute capability ", properties.major,
                 '.', properties.minor, "; needed: ", oldest / 10, '.', oldest % 10, " or newer");

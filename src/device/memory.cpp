@@ -15,18 +15,29 @@ namespace shoal::device {
 namespace {
 
 /// From the oldest to the newest.
-std::vector<const PieceMemory*>& all() {
+std::vector<const PieceMemory*>& pieces() {
   static std::vector<const PieceMemory*> memories;
   return memories;
 }
 
 Ledger counted(const std::function<void(Memory&)>& take) {
-  Memory counting;
+  Memory counting(images());
   take(counting);
   return counting.taken();
 }
 
 }  // namespace
+
+Images images_for(Reach reach) {
+  switch (reach) {
+    case Reach::nothing: return Images::messages;
+    case Reach::messages: return Images::collectives;
+    case Reach::collectives: break;
+  }
+  return Images::none;
+}
+
+Images images() { return images_for(reach()); }
 
 DeviceMemory::DeviceMemory(const std::function<void(Memory&)>& take) : DeviceMemory(counted(take)) { take(*this); }
 
@@ -46,10 +57,10 @@ bool reach_arenas(Calls calls) {
 
 PieceMemory::PieceMemory(Memory& memory, const char* label)
     : memory_(memory.take<std::byte>(Kind::staging, piece_bytes(), label)) {
-  if (!memory.counting()) all().push_back(this);
+  if (!memory.counting()) pieces().push_back(this);
 }
-PieceMemory::~PieceMemory() { std::erase(all(), this); }
+PieceMemory::~PieceMemory() { std::erase(pieces(), this); }
 
-Span<std::byte> PieceMemory::newest() { return all().empty() ? Span<std::byte>() : all().back()->memory_; }
+Span<std::byte> PieceMemory::newest() { return pieces().empty() ? Span<std::byte>() : pieces().back()->memory_; }
 
 }  // namespace shoal::device

@@ -7,7 +7,7 @@ namespace shoal::device {
 
 namespace {
 
-std::vector<Taken>& all() {
+std::vector<Taken>& all_taken() {
   static std::vector<Taken> list;
   return list;
 }
@@ -15,9 +15,9 @@ std::vector<Taken>& all() {
 }  // namespace
 
 void add_taken(const std::string& by, std::uint64_t bytes) {
-  const auto same = std::find_if(all().begin(), all().end(), [&](const Taken& taken) { return taken.by == by; });
-  if (same == all().end()) {
-    all().push_back({by, bytes});
+  const auto same = std::find_if(all_taken().begin(), all_taken().end(), [&](const Taken& taken) { return taken.by == by; });
+  if (same == all_taken().end()) {
+    all_taken().push_back({by, bytes});
   } else {
     same->bytes += bytes;
   }
@@ -31,6 +31,6 @@ void measure_taken(const std::string& by, const std::function<void()>& act) {
   add_taken(by, *before - std::min(*before, after));
 }
 
-const std::vector<Taken>& taken() { return all(); }
+const std::vector<Taken>& taken() { return all_taken(); }
 
 }  // namespace shoal::device

@@ -35,7 +35,7 @@ class Unread {
   std::size_t first_ = 0, count_ = 0;
 };
 
-struct Line {
+struct TimedQueue {
   Unread unread;
   bool within = false;               // whether a span is open
   std::int64_t last_ns = INT64_MIN;  // the end of the last span that was read
@@ -44,12 +44,12 @@ struct Line {
 struct Timing {
   std::vector<trace::Event> events;  // by span; their times are filled in when they are read
   std::vector<std::size_t> unused;
-  std::array<Line, queues> lines;
+  std::array<TimedQueue, queues> lines;
   ClockMap clocks;
   std::uint64_t untimed = 0;
   bool started = false;
 
-  Line& line(Queue queue) { return lines[static_cast<std::size_t>(queue)]; }
+  TimedQueue& line(Queue queue) { return lines[static_cast<std::size_t>(queue)]; }
 };
 
 Timing& timing() {
@@ -86,7 +86,7 @@ void Timed::begin(const char* name, Work work, std::uint64_t bytes) {
   Timing& t = timing();
   if (!t.started) return;
   const Queue queue = marks::current_queue();
-  Line& line = t.line(queue);
+  TimedQueue& line = t.line(queue);
   if (line.within) return;
   if (t.unused.empty()) {
     ++t.untimed;
@@ -122,7 +122,7 @@ void start_timing(std::size_t spans) {
   t.events.resize(spans);
   t.unused.reserve(spans);
   for (std::size_t span = spans; span > 0; --span) t.unused.push_back(span - 1);
-  for (Line& line : t.lines) line.unread.reserve(spans);
+  for (TimedQueue& line : t.lines) line.unread.reserve(spans);
   marks::reserve(spans);
   t.clocks.add(marks::read_clocks());
   t.started = true;
@@ -131,7 +131,7 @@ void start_timing(std::size_t spans) {
 void read_spans() {
   Timing& t = timing();
   if (!t.started) return;
-  for (Line& line : t.lines) {
+  for (TimedQueue& line : t.lines) {
     for (std::size_t count = ended(line.unread); count > 0; --count) {
       const std::size_t span = line.unread.pop();
       const auto [begin, end] = marks::read(span);

@@ -73,7 +73,7 @@ class Mlp final : public Model {
   void hidden_backward(const Slot& slot, std::size_t layer, const HiddenGradients& gradients);
   void embedding_backward(const Slot& slot, const T* dx);
 
-  /// A layer of the part: of the whole model, the first layer is another one than the others.
+  /// layer: counted within the part. Only the first layer of the whole model reads embeddings.
   bool is_first(std::size_t layer) const { return part_.embedding && layer == 0; }
   int hidden_unit(std::size_t layer) const { return 1 + static_cast<int>(part_.layers.begin + layer); }
   const UnitLayout& hidden_layout(std::size_t layer) const { return units_[1 + part_.layers.begin + layer]; }

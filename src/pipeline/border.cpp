@@ -10,7 +10,7 @@ namespace {
 
 using enum Action::Kind;
 
-constexpr std::uint32_t tags = comm::end_of_message_tags - 1;  // the last one is for copies of units (zero/copies.cpp)
+constexpr std::uint32_t tags = comm::end_of_message_tags - 1;  // the last one is for copies of units (zero/tied_copies.cpp)
 static_assert(2 * most_parts_of_model <= tags, "a tag for each direction of each part");
 
 template <typename List>

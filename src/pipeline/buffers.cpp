@@ -100,14 +100,6 @@ class OfStage {
 
 }  // namespace
 
-std::size_t Buffers::total() const {
-  const auto sum = [](const std::vector<std::size_t>& counts) {
-    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  };
-  return sum(activations) + sum(gradients) + sent_activations + sent_gradients + skip.activations + skip.gradients +
-         skip.sent_activations + skip.sent_gradients;
-}
-
 std::vector<Buffers> buffers_of(const Lists& lists, const ScheduleShape& shape) {
   std::vector<OfStage> stages;
   ScheduleShape of_stage = shape;

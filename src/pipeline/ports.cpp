@@ -64,8 +64,9 @@ Ports::Ports(comm::Communicator* group, const ScheduleShape& shape, const Buffer
   require(memory.counting() || shape.stages == 1 ||
               (group != nullptr && group->size() == shape.stages && group->rank() == shape.stage),
           "stage ", shape.stage, " of ", shape.stages, " in another group of ranks");
+  const auto use = shape.stages > 1 ? shoal::Use::messages : shoal::Use::kernels;
   const auto take = [&](std::vector<Buffer>& into, std::size_t count, Kind kind, const char* label) {
-    for (std::size_t i = 0; i < count; ++i) into.push_back({memory.take<std::byte>(kind, border_bytes, label), {}});
+    for (std::size_t i = 0; i < count; ++i) into.push_back({memory.take<std::byte>(kind, border_bytes, label, use), {}});
   };
   for (const std::size_t count : buffers.activations) {
     take(received_[0].emplace_back(), count, Kind::activations, "activations of the part before");

@@ -105,13 +105,16 @@ Average::Average(const SubShards& sub_shards, const NodeGroups& groups, const Se
     if (differences) reference_.push_back(memory.take<float>(Kind::master, elements, "parameters in common"));
     if (differences || sending.overlap) {
       const std::size_t bytes = elements * size_of(sending.type);
-      message_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "means of parameters"));
+      message_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "means of parameters",
+                                                sending.quantized ? Use::kernels : Use::messages));  // or codes, in scratch_
     }
     if (sending.overlap) sent_.push_back(memory.take<float>(Kind::buffers, elements, "parameters that were sent"));
     if (sending.quantized) residuals_.push_back(memory.take<float>(Kind::buffers, elements, "quantization residuals"));
   }
   if (sending.type != DType::f32) mean_ = memory.take<float>(Kind::buffers, largest_sub_shard, "mean of a unit");
-  scratch_ = memory.take<std::byte>(Kind::buffers, scratch_bytes(), "messages between nodes");
+  const bool sends = !alone() || (groups.node.ranks > 1 && sub_shards.whole_bytes() > 0);
+  scratch_ =
+      memory.take<std::byte>(Kind::buffers, scratch_bytes(), "messages between nodes", sends ? Use::messages : Use::kernels);
 }
 
 std::size_t Average::scratch_bytes() const {

@@ -6,7 +6,7 @@ namespace shoal::sync {
 GradientSum::GradientSum(const SubShards& sub_shards, const NodeGroups& groups, DType type, Memory& memory)
     : sub_shards_(&sub_shards), groups_(groups), type_(type) {
   const std::size_t bytes = comm::tree_scratch_bytes(groups.across.ranks, sub_shards.shard_elements() * size_of(type));
-  scratch_ = memory.take<std::byte>(Kind::buffers, bytes, "messages between nodes");
+  scratch_ = memory.take<std::byte>(Kind::buffers, bytes, "messages between nodes", Use::messages);
 }
 
 void GradientSum::run(const Gradient& gradient) {

@@ -57,12 +57,12 @@ Push::Push(const SubShards& sub_shards, const NodeGroups& groups, bool overlap, 
   for (const Range shard : sub_shards.shards()) {
     largest = std::max(largest, shard.size());
     if (!overlap_) continue;
-    sent_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters that were sent"));
-    received_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters of a neighbour"));
+    sent_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters that were sent", Use::messages));
+    received_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters of a neighbour", Use::messages));
   }
   for (std::size_t i = 0; !overlap_ && i < pieces_in_flight; ++i) {
     const std::size_t piece = std::min(largest, piece_elements);
-    received_.push_back(memory.take<float>(Kind::buffers, piece, "parameters of a neighbour"));
+    received_.push_back(memory.take<float>(Kind::buffers, piece, "parameters of a neighbour", Use::messages));
   }
 }
 

@@ -52,7 +52,7 @@ class Staged : public Accumulator {
   PartialSums& sums_;
 
  private:
-  /// A copy has those of its original.
+  /// A copied unit has the same gaps as its original.
   std::vector<Range> gaps_of(const model::UnitLayout& unit) const {
     const auto& tensors = unit.copy_of ? units_[static_cast<std::size_t>(*unit.copy_of)].parameters : unit.parameters;
     std::vector<Range> gaps;
@@ -97,8 +97,8 @@ class ReducedFirst final : public Staged {
 
 /// The staging memory from which buckets are sent. They may be unfinished while one more unit is computed.
 Staging sent_from(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, const std::vector<Bucket>& buckets,
-                  bool overlap, Memory& memory) {
-  return {units, sweeps, buckets, overlap ? std::size_t{1} : 0, memory};
+                  bool overlap, Memory& memory, Use use) {
+  return {units, sweeps, buckets, overlap ? std::size_t{1} : 0, memory, use};
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ std::vector<std::size_t> buckets_before_writes(const std::vector<model::UnitLayo
   std::vector<std::size_t> before(units.size(), 0);
   if (!accumulation.reduced_every_micro_step) return before;
   Memory counting;
-  const Staging staging = sent_from(units, sweeps, buckets, overlap, counting);
+  const Staging staging = sent_from(units, sweeps, buckets, overlap, counting, Use::kernels);
   for (std::size_t u = 0; u < units.size(); ++u) before[u] = staging.buckets_before(static_cast<int>(u));
   return before;
 }
@@ -122,10 +122,11 @@ std::vector<std::size_t> buckets_before_writes(const std::vector<model::UnitLayo
 std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps,
                                               const std::vector<Bucket>& buckets, bool overlap,
                                               const AccumulationPlan& accumulation, DType dtype, PartialSums& sums,
-                                              Memory& memory) {
+                                              Memory& memory, Use of_buckets) {
   if (accumulates_in_place(accumulation, dtype)) return std::make_unique<InPlace>(sums);
   if (accumulation.reduced_every_micro_step) {
-    return std::make_unique<ReducedFirst>(units, dtype, sums, sent_from(units, sweeps, buckets, overlap, memory));
+    return std::make_unique<ReducedFirst>(units, dtype, sums,
+                                          sent_from(units, sweeps, buckets, overlap, memory, of_buckets));
   }
   return std::make_unique<Converted>(units, dtype, sums, Staging(units, sweeps, {}, 0, memory));
 }

@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "shoal/zero/partial_sums.hpp"
-#include "shoal/zero/staging.hpp"
+#include "zero/partial_sums.hpp"
+#include "zero/staging.hpp"
 
 namespace shoal::zero {
 
@@ -44,10 +44,10 @@ std::vector<std::size_t> buckets_before_writes(const std::vector<model::UnitLayo
                                                const AccumulationPlan& accumulation);
 
 /// sums: made in place if accumulates_in_place(); must outlive the result. overlap: backward goes on while buckets are
-/// reduced. The other arguments are as in Staging.
+/// reduced. of_buckets: the use of the memory that buckets are reduced from. The other arguments are as in Staging.
 std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps,
                                               const std::vector<Bucket>& buckets, bool overlap,
                                               const AccumulationPlan& accumulation, DType dtype, PartialSums& sums,
-                                              Memory& memory);
+                                              Memory& memory, Use of_buckets);
 
 }  // namespace shoal::zero

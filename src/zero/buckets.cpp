@@ -54,14 +54,14 @@ Sweeps sweeps_of(const std::vector<model::Part>& parts, const std::vector<model:
   return sweeps;
 }
 
-Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks) {
+Range block_of(const BucketPiece& part, std::size_t unit_elements, int rank, int ranks) {
   const Range shard = shard_of(unit_elements, rank, ranks);
   return intersection(shard, {shard.begin + part.sub.begin, shard.begin + part.sub.end});
 }
 
 comm::MessageBounds bounds_of(const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks) {
   comm::MessageBounds bounds{bucket.elements, 0, bucket.parts.size()};
-  for (const Part& part : bucket.parts) {  // no rank's shard is longer than rank 0's
+  for (const BucketPiece& part : bucket.parts) {  // no rank's shard is longer than rank 0's
     bounds.block_elements += block_of(part, layouts[static_cast<std::size_t>(part.unit)].elements, 0, ranks).size();
   }
   return bounds;
@@ -94,7 +94,7 @@ std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, co
         room = per_shard;
       }
       Bucket& bucket = buckets.back();
-      const Part part{u, {begin, std::min(length, begin + room)}};
+      const BucketPiece part{u, {begin, std::min(length, begin + room)}};
       bucket.parts.push_back(part);
       bucket.last_unit = u;
       bucket.elements += elements_of(part.sub, elements, length);
@@ -110,7 +110,7 @@ std::vector<Bucket> without_copies(const std::vector<Bucket>& buckets, const std
   std::vector<Bucket> result;
   for (const Bucket& bucket : buckets) {
     Bucket left;
-    for (const Part& part : bucket.parts) {
+    for (const BucketPiece& part : bucket.parts) {
       const model::UnitLayout& unit = units[static_cast<std::size_t>(part.unit)];
       if (unit.copy_of) continue;
       left.parts.push_back(part);
@@ -130,7 +130,8 @@ PublishedBuckets published_buckets(const std::vector<model::UnitLayout>& units, 
   }
   PublishedBuckets published{make_buckets(units, order, ranks, most), std::vector<std::size_t>(units.size(), 0)};
   for (std::size_t m = 0; m < published.buckets.size(); ++m) {
-    for (const Part& part : published.buckets[m].parts) published.before_use[static_cast<std::size_t>(part.unit)] = m + 1;
+    for (const BucketPiece& part : published.buckets[m].parts)
+      published.before_use[static_cast<std::size_t>(part.unit)] = m + 1;
   }
   return published;
 }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "shoal/base/types.hpp"
 #include "shoal/kernels/bytes.hpp"
 
 namespace shoal::zero {

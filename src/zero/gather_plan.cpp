@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/gather_plan.hpp"
+#include "zero/gather_plan.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "shoal/base/error.hpp"
-#include "shoal/zero/lifetimes.hpp"
+#include "zero/lifetimes.hpp"
 
 namespace shoal::zero {
 

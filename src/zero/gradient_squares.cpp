@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/gradient_squares.hpp"
+#include "zero/gradient_squares.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include "shoal/kernels/reduce.hpp"
-#include "shoal/zero/tree_sum.hpp"
+#include "zero/tree_sum.hpp"
 
 namespace shoal::zero {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/gradients.hpp"
+#include "zero/gradients.hpp"
 
 #include <algorithm>
 
@@ -8,6 +8,25 @@
 #include "shoal/base/trace.hpp"
 
 namespace shoal::zero {
+
+namespace {
+
+/// What buckets are reduced from. The messages of a quantized reduction are codes, in scratch memory.
+Use use_of_buckets(const GradientOptions& options, int ranks) {
+  return options.quantized ? Use::kernels : comm::use_of(options.collectives, ranks);
+}
+
+/// The sums of a round may be what buckets are reduced from, whole sums are gathered, and shards of them sent.
+Use use_of_sums(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
+                const AccumulationPlan& accumulation, int ranks, const GradientOptions& options) {
+  Use use = accumulation.reduced_every_micro_step ? Use::kernels : use_of_buckets(options, ranks);
+  if (gathers_gradients(layouts, ranks)) use = comm::use_of(options.collectives, ranks);
+  bool sends = options.sends_shards;
+  for (std::size_t u = 0; u < units.size(); ++u) sends |= units[u].copy_of && crosses_stages(units, layouts, u);
+  return sends ? std::max(use, Use::messages) : use;
+}
+
+}  // namespace
 
 Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
                      const Sweeps& sweeps, const AccumulationPlan& accumulation, const RankGroups& groups,
@@ -20,12 +39,14 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       gathers_(gathers_gradients(layouts, groups.ranks)),
       buckets_(buckets_of_sweeps(units, sweeps, groups.ranks, options.bucket_elements)),
       gathered_(without_copies(buckets_, units, groups.ranks)),
-      sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory),
+      sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory,
+            use_of_sums(units, layouts, accumulation, groups.ranks, options)),
       reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),
       gatherer_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
       norm_(without_copies(units, layouts), groups, options.squares == Squares::weighted, memory),
       squares_(options.squares, without_copies(units, layouts), groups, accumulation.turns(), memory),
-      accumulator_(make_accumulator(units, sweeps, buckets_, options.overlap, accumulation, options.dtype, sums_, memory)),
+      accumulator_(make_accumulator(units, sweeps, buckets_, options.overlap, accumulation, options.dtype, sums_, memory,
+                                    use_of_buckets(options, groups.ranks))),
       order_(units, sweeps, buckets_, accumulation, options.overlap,
              buckets_before_writes(units, sweeps, buckets_, options.overlap, accumulation)),
       gather_(gathered_.size()) {
@@ -37,7 +58,8 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
                         gatherer_->gather_scratch_bytes(bounds, options_.dtype)});
   }
   for (std::size_t i = 0; i < std::min(messages_in_flight, buckets_.size()); ++i) {
-    scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
+    scratch_.push_back(
+        memory.take<std::byte>(Kind::buffers, scratch, "messages", comm::use_of(options.collectives, groups.ranks)));
   }
 }
 
@@ -88,13 +110,13 @@ comm::Request Gradients::reduce(std::size_t bucket, Span<std::byte> scratch) {
 /// Returns true if the reduction leaves the whole sum on every rank, so that nothing is left to gather.
 bool Gradients::reduces_whole() const { return gathers_ && !in_shards_ && reducer_->has_all_reduce(); }
 
-/// Waits for the oldest reduction, which is this one.
+/// Waits for this reduction: reductions end in the order in which they started, so it is the oldest.
 void Gradients::finish(std::size_t bucket, std::size_t turn) {
   reducing_.front().wait();
   reducing_.pop_front();
   const std::size_t micro_step = accumulation_.micro_step_of(turn), round = accumulation_.round_of(turn);
   const bool ends_round = micro_step + 1 == accumulation_.micro_steps_per_round;
-  for (const Part& part : buckets_[bucket].parts) {
+  for (const BucketPiece& part : buckets_[bucket].parts) {
     const Range range = block_of(part, units_[static_cast<std::size_t>(part.unit)].elements, groups_.rank, groups_.ranks);
     if (range.empty()) continue;
     accumulator_->reduced(part.unit, micro_step, range);

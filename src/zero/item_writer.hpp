@@ -4,7 +4,9 @@
 
 #include <utility>
 
-#include "shoal/zero/step_schedule.hpp"
+#include "shoal/zero/step_items.hpp"
+#include "zero/message_order.hpp"
+#include "zero/reduction_order.hpp"
 
 namespace shoal::zero {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/lifetimes.hpp"
+#include "zero/lifetimes.hpp"
 
 #include <algorithm>
 #include <numeric>

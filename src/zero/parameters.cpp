@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/parameters.hpp"
+#include "zero/parameters.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -38,7 +38,9 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
     passes_.emplace_back(plan_gathers(uses, units, layouts, states.dtype(), options.zero, options.overlap), units.size());
     bytes = std::max(bytes, passes_.back().plan.bytes);
   }
-  gathered_ = memory.take<std::byte>(Kind::buffers, bytes, "gathered parameters");
+  const Use sent = comm::use_of(options.collectives, groups.ranks);
+  const bool only_codes = gather_format(options.zero) && secondary_.ranks() == 1;  // they are sent from scratch memory
+  gathered_ = memory.take<std::byte>(Kind::buffers, bytes, "gathered parameters", only_codes ? Use::kernels : sent);
   if (gathers_ && groups.ranks > 1 && gather_format(options.zero)) errors_ = QuantErrors(memory, units.size());
 
   for (const Bucket& bucket : publishing_.buckets()) largest = std::max(largest, bucket.elements);
@@ -51,7 +53,7 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
                                  near_gatherer_->gather_scratch_bytes(bounds, states_.dtype()));
   if (gathers_) scratch = std::max(scratch, gatherer_->gather_scratch_bytes(bounds, states_.dtype()));
   for (std::size_t i = 0; i < messages_in_flight; ++i) {
-    scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
+    scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages", sent));
   }
 }
 
@@ -133,7 +135,7 @@ void Parameters::start_gather(const GatherLifetime& lifetime) {
                                   states_.dtype(), scratch, {{}, errors_.of(static_cast<std::size_t>(lifetime.unit))})});
 }
 
-/// Waits for the oldest gather, which is this one.
+/// Waits for this gather: gathers end in the order in which they started, so it is the oldest.
 void Parameters::finish_gather(const GatherLifetime& lifetime) {
   Gather& gather = gathering_.front();
   gather.request.wait();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/partial_sums.hpp"
+#include "zero/partial_sums.hpp"
 
 #include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/storage.hpp"
@@ -7,14 +7,14 @@
 namespace shoal::zero {
 
 PartialSums::PartialSums(const std::vector<ShardLayout>& layouts, const AccumulationPlan& accumulation, DType dtype,
-                         bool in_place, Memory& memory)
+                         bool in_place, Memory& memory, Use use)
     : layouts_(layouts), accumulation_(accumulation), dtype_(dtype) {
   std::size_t bytes = 0;
   for (const ShardLayout& layout : layouts_) {
     offsets_.push_back(bytes);
     bytes += layout.gradients.size() * size_of(dtype_);
   }
-  stack_.push_back(memory.take<std::byte>(Kind::gradients, bytes, "gradients"));
+  stack_.push_back(memory.take<std::byte>(Kind::gradients, bytes, "gradients", use));
   for (std::size_t level = 1; level < accumulation_.stack(in_place); ++level) {
     stack_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "partial sums of accumulation"));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/passes.hpp"
+#include "zero/passes.hpp"
 
 #include "shoal/base/error.hpp"
 

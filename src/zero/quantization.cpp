@@ -22,7 +22,7 @@ kernels::QuantFormat format(const ZeroOptions& options, int bits) {
 
 std::size_t elements_for(int rank, const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks) {
   std::size_t elements = 0;
-  for (const Part& part : bucket.parts) {
+  for (const BucketPiece& part : bucket.parts) {
     elements += block_of(part, layouts[static_cast<std::size_t>(part.unit)].elements, rank, ranks).size();
   }
   return elements;
@@ -39,7 +39,7 @@ std::uint64_t hash_of(const std::vector<Bucket>& buckets) {
   const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
   for (const Bucket& bucket : buckets) {
     add(bucket.parts.size());
-    for (const Part& part : bucket.parts) {
+    for (const BucketPiece& part : bucket.parts) {
       add(static_cast<std::uint64_t>(part.unit));
       add(part.sub.begin);
       add(part.sub.end);

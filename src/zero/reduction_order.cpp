@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/reduction_order.hpp"
+#include "zero/reduction_order.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -17,7 +17,7 @@ constexpr std::size_t no_sweep = std::numeric_limits<std::size_t>::max();
 std::vector<Range> buckets_by_unit(const std::vector<Bucket>& buckets, std::size_t units) {
   std::vector<Range> result(units);
   for (std::size_t b = 0; b < buckets.size(); ++b) {
-    for (const Part& part : buckets[b].parts) {
+    for (const BucketPiece& part : buckets[b].parts) {
       Range& own = result[static_cast<std::size_t>(part.unit)];
       own = own.empty() ? Range{b, b + 1} : Range{own.begin, b + 1};
     }
@@ -105,10 +105,10 @@ ReductionCalls ReductionOrder::complete(int unit) {
 
 /// Adds the buckets that can be reduced since the unit has completed this turn: those whose other units have, too.
 void ReductionOrder::add_ready(int unit, std::size_t turn) {
-  const auto has_completed = [&](const Part& part) { return turn_[static_cast<std::size_t>(part.unit)] > turn; };
+  const auto has_completed = [&](const BucketPiece& part) { return turn_[static_cast<std::size_t>(part.unit)] > turn; };
   const Range own = buckets_of_[static_cast<std::size_t>(unit)];
   for (std::size_t b = own.begin; b < own.end; ++b) {
-    const std::vector<Part>& parts = buckets_[b].parts;
+    const std::vector<BucketPiece>& parts = buckets_[b].parts;
     if (std::all_of(parts.begin(), parts.end(), has_completed)) ready_.push_back({b, turn});
   }
 }

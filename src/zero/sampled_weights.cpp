@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/sampled_weights.hpp"
+#include "zero/sampled_weights.hpp"
 
 namespace shoal::zero {
 
@@ -12,8 +12,9 @@ SampledWeights::SampledWeights(const std::vector<ShardLayout>& layouts, const Ra
     granules += slots_.back();
   }
   const auto ranks = static_cast<std::size_t>(groups_.ranks);
-  all_ = memory.take<float>(Kind::buffers, granules * ranks, "weights of a sample");
-  own_ = ranks == 1 ? all_ : memory.take<float>(Kind::buffers, granules, "weights of a sample");
+  const Use use = ranks == 1 ? Use::kernels : Use::collectives;
+  all_ = memory.take<float>(Kind::buffers, granules * ranks, "weights of a sample", use);
+  own_ = ranks == 1 ? all_ : memory.take<float>(Kind::buffers, granules, "weights of a sample", use);
   mean_ = memory.take<double>(Kind::buffers, 1, "weights of a sample");
 }
 

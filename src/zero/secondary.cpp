@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/secondary.hpp"
+#include "zero/secondary.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/slots.hpp"
+#include "zero/slots.hpp"
 
 #include <algorithm>
 

@@ -14,6 +14,17 @@ bool gathers_gradients(const std::vector<ShardLayout>& layouts, int ranks) {
          std::none_of(layouts.begin(), layouts.end(), [](const ShardLayout& layout) { return layout.updated_in_part(); });
 }
 
+bool crosses_stages(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, std::size_t unit) {
+  if (layouts[unit].elements == 0) return false;
+  for (std::size_t copy = 0; copy < units.size(); ++copy) {
+    if (!units[copy].copy_of) continue;
+    const auto original = static_cast<std::size_t>(*units[copy].copy_of);
+    if (unit == copy && layouts[original].elements == 0) return true;
+    if (unit == original && layouts[copy].elements == 0) return true;
+  }
+  return false;
+}
+
 std::vector<ShardLayout> without_copies(const std::vector<model::UnitLayout>& units, std::vector<ShardLayout> layouts) {
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (units[u].copy_of) layouts[u] = {};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/staging.hpp"
+#include "zero/staging.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 
-#include "shoal/zero/lifetimes.hpp"
+#include "zero/lifetimes.hpp"
 
 namespace shoal::zero {
 
@@ -24,13 +24,13 @@ std::vector<Bucket> buckets_of(const std::vector<int>& sweep, const std::vector<
 }  // namespace
 
 Staging::Staging(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, const std::vector<Bucket>& buckets,
-                 std::size_t in_flight, Memory& memory)
+                 std::size_t in_flight, Memory& memory, Use use)
     : offsets_(units.size()), buckets_before_(units.size()) {
   std::size_t bytes = 0;
   for (const std::vector<int>& sweep : sweeps) {
     bytes = std::max(bytes, place(units, sweep, buckets_of(sweep, buckets, units.size()), in_flight));
   }
-  memory_ = memory.take<std::byte>(Kind::buffers, bytes, "gradients of a micro-batch");
+  memory_ = memory.take<std::byte>(Kind::buffers, bytes, "gradients of a micro-batch", use);
 }
 
 // Time is the index in the sweep: unit sweep[t] is written at time t, or from time 0 to t if its gradient is early.
@@ -44,7 +44,7 @@ std::size_t Staging::place(const std::vector<model::UnitLayout>& units, const st
   std::vector<std::size_t> complete_before(sweep.size() + 1, 0), buckets_of(units.size(), 0);
   for (std::size_t m = 0; m < buckets.size(); ++m) {
     ++complete_before[time_of[static_cast<std::size_t>(buckets[m].last_unit)] + 1];
-    for (const Part& part : buckets[m].parts) buckets_of[static_cast<std::size_t>(part.unit)] = m + 1;
+    for (const BucketPiece& part : buckets[m].parts) buckets_of[static_cast<std::size_t>(part.unit)] = m + 1;
   }
   std::partial_sum(complete_before.begin(), complete_before.end(), complete_before.begin());
   for (std::size_t& complete : complete_before) complete -= std::min(in_flight, complete);

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shoal/base/absence.hpp"
+#include "shoal/base/mpi_free.hpp"
 #include "shoal/base/pump.hpp"
+#include "shoal/comm/reducer.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/kernels/storage.hpp"
@@ -39,23 +40,36 @@ std::vector<DecayRange> decay_ranges(const model::UnitLayout& unit, bool decay_1
 void gather(const RankGroups& groups, Span<float> whole) {
   Span<std::byte> scratch;
   const device::DeviceMemory memory([&](Memory& m) {  // its end waits for the kernels that use it
-    scratch = m.take<std::byte>(Kind::buffers, comm::tree_scratch_bytes(groups.ranks, whole.size_bytes()), "messages");
+    scratch = m.take<std::byte>(Kind::buffers, comm::tree_scratch_bytes(groups.ranks, whole.size_bytes()), "messages",
+                                Use::messages);
   });
   comm::tree_all_gather(*groups.group, shard_blocks(comm::bytes_of(whole), sizeof(float), groups.ranks), scratch).wait();
+}
+
+/// Each rank draws its shard alone, and all gather them.
+bool gathers_initial(const model::UnitLayout& unit, const ShardLayout& layout, int ranks) {
+  return ranks > 1 && !unit.copy_of && layout.elements > 0 && !layout.updated_in_part();
 }
 
 }  // namespace
 
 States::States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
-               const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory)
+               const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory,
+               const MessagesOfStates& messages)
     : units_(units), layouts_(layouts), dtype_(dtype), groups_(groups), moment_names_(moments), moments_(moments.size()) {
   const bool rounded = dtype != DType::f32;
-  for (const ShardLayout& layout : layouts_) {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const ShardLayout& layout = layouts_[u];
+    const bool sent = messages.of_masters || gathers_initial(units_[u], layout, groups.ranks);
+    const Use of_master = sent ? Use::messages : Use::kernels;
+    Use of_parameters = layout.published ? comm::use_of(messages.collectives, groups.ranks) : Use::kernels;
+    if (crosses_stages(units_, layouts_, u)) of_parameters = std::max(of_parameters, Use::messages);
+    if (!rounded) of_parameters = std::max(of_parameters, of_master);
     const Span<std::byte> parameters =
-        memory.take<std::byte>(Kind::parameters, layout.parameters.size() * size_of(dtype), "parameters");
+        memory.take<std::byte>(Kind::parameters, layout.parameters.size() * size_of(dtype), "parameters", of_parameters);
     parameters_.push_back(parameters);
     if (rounded) {
-      master_.push_back(memory.take<float>(Kind::master, layout.optimizer.size(), "master parameters"));
+      master_.push_back(memory.take<float>(Kind::master, layout.optimizer.size(), "master parameters", of_master));
     } else {
       auto* const first = reinterpret_cast<float*>(parameters.data());
       const std::size_t skipped = layout.optimizer.begin - layout.parameters.begin;
@@ -81,15 +95,14 @@ void States::initialize(std::uint64_t seed) {
     if (units_[u].copy_of) continue;
     const Span<float> shard = master_[u].subspan(layout.shard.begin - layout.optimizer.begin, layout.shard.size());
     {
-      const Absence absence;  // the random numbers of a unit take seconds
+      const MpiFree mpi_free;  // the random numbers of a unit take seconds
       device::in_pieces(shard, device::Access::write, granule, [&](std::size_t first, Span<float> piece) {
         const std::size_t begin = layout.shard.begin + first;
         model::initialize(units_[u], seed, {begin, begin + piece.size()}, piece);
       });
     }
     pump();
-    const bool whole = layout.elements > 0 && !layout.updated_in_part();
-    if (whole && groups_.ranks > 1) gather(groups_, master_[u]);  // each rank draws its shard alone
+    if (gathers_initial(units_[u], layout, groups_.ranks)) gather(groups_, master_[u]);
   }
 }
 
@@ -154,7 +167,7 @@ std::vector<float> States::whole_master(int unit) const {
   return result;
 }
 
-/// Copies those elements of the range that this rank keeps.
+/// TiedCopies those elements of the range that this rank keeps.
 void States::copy_kept(int unit, Range range, Span<float> piece) const {
   const Range held = layout(unit).optimizer, part = intersection(held, range);
   if (part.empty()) return;

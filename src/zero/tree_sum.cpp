@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/tree_sum.hpp"
+#include "zero/tree_sum.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripts in analysis/ on a run whose every duration and byte is known (make_run.py)."""
 
+import dataclasses
 import gzip
 import json
 import shutil
@@ -17,12 +18,12 @@ import numpy as np
 
 from scripts import ANALYSIS, script  # isort: skip
 
-import breakdown
 import report
-import report_tables
-import traffic
-from shoal_run import Run
-from shoal_trace import BadInput, Trace
+from shoal.draw import report_tables
+from shoal.read.bad_input import BadInput
+from shoal.read.run import Run
+from shoal.read.trace import Trace
+from shoal.times import breakdown, traffic
 
 
 def add_flush(file, first, count, dropped=0):
@@ -175,6 +176,8 @@ class Breakdown(Analysis):
         self.assertAlmostEqual(reduce.open_per_step, 8e-3)
         self.assertAlmostEqual(reduce.exposed_per_step, make_run.WAIT_NS / 1e9)
         self.assertAlmostEqual(reduce.hidden, 1 - make_run.WAIT_NS / 8e6)
+        longer = dataclasses.replace(reduce, exposed_per_step=9e-3)  # the wait ended after the last byte
+        self.assertEqual((longer.exposed_in_flight, longer.hidden), (reduce.open_per_step, 0))
         self.assertEqual(of_unit["release"].bytes_per_step, make_run.BUCKET_BYTES)
 
     def test_a_mean_over_nodes_is_waited_for_message_by_message(self):

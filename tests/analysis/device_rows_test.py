@@ -13,7 +13,7 @@ sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app"), str(TESTS / 
 import h5py
 from program import BINARY, Program, main, skip, trajectory
 from scripts import script
-from shoal_trace import Trace
+from shoal.read.trace import Trace
 
 STEPS, LAYERS, MICRO_BATCHES = 4, 2, 4
 DECK = {

@@ -15,19 +15,15 @@ import make_run
 import numpy as np
 
 from scripts import script  # isort: skip
-import curves
-import figures
-import figures_strategies
-import figures_traffic
-import labels
 import report
-import styles
-from breakdown import PARTS
-from costs import measure, rows_of
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
-from shoal_run import Run
-from shoal_trace import BadInput, Trace
+from shoal.draw import curves, figures, figures_strategies, figures_traffic, labels, styles
+from shoal.read.bad_input import BadInput
+from shoal.read.run import Run
+from shoal.read.trace import Trace
+from shoal.times.breakdown import PARTS
+from shoal.times.costs import measure, rows_of
 
 OPTIONS = {"zero.stage": "1", "trace.level": "comm", "model.block_size": "64", "batch.global": "16", "train.seed": "1"}
 
@@ -177,6 +173,7 @@ class Rates(Figures):
             for line in lines:
                 line["tokens_per_s"] = TOKENS / line["step_s"]
             (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        make_run.change_summary(apart, settled={"steps": [[4, 12]]})
         done = script("compare.py", plain, apart, "-o", self.directory / "compare.png")
         rows = [line.split() for line in done.stdout.splitlines()[:3]]
         relative = rows[0].index("relative") - 1  # "val loss" is one column of two words
@@ -211,6 +208,7 @@ class Resumed(Figures):
             make_run.write_trace(self.path / name, OPTIONS, "kernels", last, first, hour, nodes)
         summary = json.loads((self.path / "summary.json").read_text())
         summary["losses"] = summary["losses"][8:]
+        summary["settled"] = {"steps": [[2, 8], [10, 12]]}
         (self.path / "summary.json").write_text(json.dumps(summary))
         self.run = Run.read(self.path)
 
@@ -304,6 +302,7 @@ class AnotherBatch(Figures):
         (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         summary = json.loads((path / "summary.json").read_text())
         summary["losses"] = summary["losses"][6:]
+        summary["settled"] = {"steps": [[2, 6], [8, 12]]}
         (path / "summary.json").write_text(json.dumps(summary))
         return path
 

@@ -10,10 +10,8 @@ import make_run
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "analysis"))
-import in_steps
-import late
-import traffic
-from shoal_trace import Trace
+from shoal.read.trace import Trace
+from shoal.times import in_steps, late_ranks, traffic
 
 NAMES = ("step", "forward", "publish", "evaluate", "all_gather", "reduce_scatter")
 GROUPS = ("node", "across")
@@ -110,12 +108,12 @@ class InSteps(unittest.TestCase):
         trace = trace_of(rows)
         self.assertEqual([op.exposed_per_step for op in traffic.operations(trace)], [0])
         self.assertEqual([op.exposed_per_step for op in traffic.unit_operations(trace)], [0])
-        self.assertEqual(late.exposed(trace, late.split_waits(trace)), [])
+        self.assertEqual(late_ranks.exposed(trace, late_ranks.split_waits(trace)), [])
         trace = trace_of([*rows, gather(forward_of(3) + 3, 3, 0, "wait")])
         expected = 5e-9 / 2
         self.assertAlmostEqual(traffic.operations(trace)[0].exposed_per_step, expected, places=15)
         self.assertAlmostEqual(traffic.unit_operations(trace)[0].exposed_per_step, expected, places=15)
-        self.assertAlmostEqual(late.exposed(trace, late.split_waits(trace))[0].seconds, expected, places=15)
+        self.assertAlmostEqual(late_ranks.exposed(trace, late_ranks.split_waits(trace))[0].seconds, expected, places=15)
 
 
 if __name__ == "__main__":

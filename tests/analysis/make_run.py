@@ -196,6 +196,7 @@ def make_run(
         "verdict": verdict, "losses": losses, "grad_norms": [[step, 1.0] for step, _ in losses], "val_losses": val_losses,
         "final_loss": losses[-1][1], "entropy_rate": 2.0, "tokens_per_s": 1024 / float(np.median(step_s)),
         "step_s": {"median": float(np.median(step_s)), "mean": float(np.mean(step_s)), "min": min(step_s), "max": max(step_s)},
+        "settled": {"steps": [[2 if steps > 2 else 1, steps]], "period": int(options.get("sync.localsgd_frequency", 1))},
         "peak_rss_bytes": [(200 + rank) << 20 for rank in range(RANKS)],
         "state_bytes": {"planned": states, "taken": states},
         "comm_bytes_per_step": {"reduce_scatter": {"intra": 12e6, "inter": 6e6}, "all_gather": {"intra": 3e6, "inter": 0}},
@@ -205,6 +206,11 @@ def make_run(
     if level != "off":
         write_trace(directory / "trace.h5", options, level, steps, **more)
     return directory
+
+
+def change_summary(directory: Path, **values) -> None:
+    path = directory / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 def main() -> None:

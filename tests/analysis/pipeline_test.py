@@ -16,20 +16,11 @@ from make_pipeline import AFTER, BACKWARD, FORWARD, make_pipeline
 
 from scripts import script  # isort: skip
 
-import breakdown
-import figures
-import figures_pipeline
-import kernel_work
-import late
-import report_pipeline
-import run_options
-import styles
-import traffic
-import volume
 from matplotlib.colors import to_rgb
-from shoal_trace import Trace
-
-import pipeline
+from shoal.draw import figures, figures_pipeline, report_pipeline, styles
+from shoal.read import run_options
+from shoal.read.trace import Trace
+from shoal.times import breakdown, kernel_work, late_ranks, pipeline, traffic, volume
 
 MS = 1_000_000
 
@@ -79,20 +70,20 @@ class Computed(Pipelines):
 
     def test_a_stage_waits_for_the_pass_that_it_needs(self):
         trace = self.trace(2, 1, transfer=1 * MS, slower=(1,))
-        waits = late.split_waits(trace)
+        waits = late_ranks.split_waits(trace)
         found = [(int(e["rank"]), int(e["duration_ns"]), int(ns), int(last))
                  for e, ns, last in zip(waits.events, waits.late_ns, waits.last_rank, strict=True)]  # fmt: skip
         self.assertEqual(
             found, [(0, FORWARD + BACKWARD + 2 * MS, FORWARD + BACKWARD + 1 * MS, 1), (1, FORWARD + 1 * MS, FORWARD, 0)]
         )
-        (op,) = late.exposed(trace, waits)
+        (op,) = late_ranks.exposed(trace, waits)
         self.assertEqual((op.name, op.group, op.computing), ("receive", "pipeline", 0))
         self.assertAlmostEqual(op.transfer, 1e-3)
         self.assertAlmostEqual(op.seconds, sum(waits.events["duration_ns"]) / 2e9)
 
     def test_the_critical_path_goes_there_and_back(self):
         trace = self.trace(2, 1, transfer=1 * MS, slower=(1,))
-        path = late.critical_path(trace, late.split_waits(trace))
+        path = late_ranks.critical_path(trace, late_ranks.split_waits(trace))
         self.assertAlmostEqual(path.seconds, (2 * (FORWARD + BACKWARD) + 2 * MS + AFTER) / 1e9)
         self.assertAlmostEqual(path.transfer["receive", "pipeline"], 2e-3)
         for rank in (0, 1):

@@ -9,9 +9,9 @@ import unittest
 from pathlib import Path
 
 from scripts import script  # isort: skip
-import figures_scaling
-from study_results import read_study
-from styles import plt
+from shoal.draw import figures_scaling
+from shoal.draw.styles import plt
+from shoal.times.study import read_study
 
 TOKENS = 1440  # of a step
 

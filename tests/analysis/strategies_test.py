@@ -16,13 +16,13 @@ import numpy as np
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "app"))
 from scripts import script  # isort: skip
-from breakdown import step_parts
-from costs import link_rate_of, measure
 from program import SMALL, Program, main
-from run_options import name_of, period_of, settled
-from run_parts import settled_of
-from shoal_run import Run
-from traffic import operations
+from shoal.read.bad_input import BadInput
+from shoal.read.run import Run
+from shoal.read.run_options import name_of
+from shoal.times.breakdown import step_parts
+from shoal.times.costs import link_rate_of, measure
+from shoal.times.traffic import operations
 
 TOKENS = 1024  # of a step of make_run
 PICTURES = tuple(f"{name}.{ending}" for name in ("loss_by_time", "step_time_by_rate") for ending in ("png", "svg"))
@@ -53,20 +53,6 @@ class Names(unittest.TestCase):
         )
         for options, expected in cases:
             self.assertEqual(name_of(options, 2), expected)
-
-    def test_means_are_over_whole_periods(self):
-        self.assertEqual(period_of(SLOWMO), 6)
-        warm = {**SLOWMO, "sync.warmup_steps": "4"}
-        for steps, options, expected in ((8, {}, range(2, 9)), (14, SLOWMO, range(3, 15)), (13, SLOWMO, range(2, 14)),
-                                         (6, SLOWMO, range(2, 7)), (2, {}, (1, 2)), (14, warm, range(9, 15)),
-                                         (4, warm, range(2, 5))):  # fmt: skip
-            self.assertEqual(settled(np.arange(1, steps + 1), options).tolist(), list(expected))
-
-    def test_a_part_in_the_warm_up_counts_only_if_no_part_goes_beyond_it(self):
-        warm = {"sync.kind": "localsgd", "sync.localsgd_frequency": "4", "sync.warmup_steps": "20"}
-        for steps, starts, expected in ((40, [1, 16], range(21, 41)), (40, [1, 16, 25], [*range(21, 25), *range(29, 41)]),
-                                        (22, [1, 21], (21, 22)), (18, [1, 11], [*range(3, 11), *range(15, 19)])):  # fmt: skip
-            self.assertEqual(settled_of(np.arange(1, steps + 1), starts, warm).tolist(), list(expected))
 
     def test_link_rates_of_paths(self):
         for path, expected in (("/a/link_0.05/stage3", 0.05), ("/link_1/b_link_0.5_seed_2", 0.5), ("/a/link_10", 10),
@@ -107,6 +93,28 @@ class Aggregation(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         written = json.loads((self.directory / "out" / "strategies.json").read_text())
         return done.stdout, {(row["strategy"], row["ranks_per_node"], row["link_gbit"]): row for row in written["rows"]}
+
+    def test_means_are_over_the_steps_that_the_summary_names(self):
+        run = self.run_of("named", [1.0] * 2 + [2.0] * 6 + [1.0] * 6)
+        self.assertEqual(Run.read(run).settled_steps.tolist(), list(range(2, 15)))
+        make_run.change_summary(run, settled={"steps": [[3, 8], [10, 14]]})
+        self.assertEqual(Run.read(run).settled_steps.tolist(), [*range(3, 9), *range(10, 15)])
+        self.assertAlmostEqual(measure(run, None).step_seconds, (6 * 2 + 5) / 11)
+
+    def test_a_run_whose_summary_names_no_settled_steps_is_refused(self):
+        run = self.run_of("older", [1.0] * 6)
+        make_run.change_summary(run, settled=None)
+        self.assertEqual(Run.read(run).settled_steps.tolist(), [2, 3, 4, 5, 6])
+        with self.assertRaisesRegex(BadInput, r"no settled steps in summary.json \(of an older version\)"):
+            measure(run, None)
+        done = script("compare.py", run, run, "-o", self.directory / "compare.png")
+        self.assertIn(
+            "no settled steps in summary.json (of an older version): means are over all steps but", done.stdout
+        )
+        change = {"losses": [[1, 2.0], [2, 2.0]], "settled": {"steps": [[1, 2]]}}
+        make_run.change_summary(run, **change)
+        self.assertIn("(it is that of an earlier part)", Run.read(run).unsettled)
+        self.assertEqual(Run.read(run).settled_steps.tolist(), [2, 3, 4, 5, 6])
 
     def test_seeds_are_one_row_with_their_range(self):
         exact = [self.run_of(f"exact_{seed}", [9.0] + [seed] * 4, [3, 3, 3, 3, 2 + seed / 8], train__seed=seed)
@@ -202,6 +210,7 @@ class Aggregation(unittest.TestCase):
         with mock.patch.object(make_run, "WAIT_NS", make_run.WAIT_NS + 200_000):
             make_run.write_trace(run / "trace.h5", warm, "comm", 6)
         make_run.write_trace(run / "trace_from_6.h5", warm, "comm", 12, first=7, hour=4)
+        make_run.change_summary(run, settled={"steps": [[9, 12]]})
         self.assertEqual(Run.read(run).settled_steps.tolist(), [9, 10, 11, 12])
         self.assertAlmostEqual(measure(run, None).exposed_seconds, make_run.WAIT_NS / 1e9)
 
@@ -278,6 +287,19 @@ class Real(Program):
         self.assertAlmostEqual(sum(waited.values()), seconds[parts.index("wait")].mean(), places=9)
         lasts = [json.loads((path / "summary.json").read_text())["final_loss"] for path in paths[2:]]
         self.assertEqual((apart["loss"]["min"], apart["loss"]["max"]), (min(lasts), max(lasts)))
+
+    def test_a_resumed_run_names_the_settled_steps_of_all_its_parts(self):
+        deck = self.deck(SMALL, checkpoint={"every": 4})
+        out = self.dir / "out"
+        for resume, steps in (("none", 4), ("latest", 8), ("latest", 12), ("latest", 12)):  # the last one has none left
+            self.train(deck, f"--checkpoint.resume={resume}", f"--train.steps={steps}", out="out")
+        self.assertEqual(json.loads((out / "summary.json").read_text())["losses"], [])
+        settled = json.loads((out / "summary.json").read_text())["settled"]
+        self.assertEqual((settled["steps"], settled["period"]), ([[2, 4], [6, 8], [10, 12]], 1))
+        steps, seconds = Run.read(out).series("step_s")
+        chosen = np.isin(steps, [2, 3, 4, 6, 7, 8, 10, 11, 12])
+        self.assertAlmostEqual(settled["step_s"]["mean"], seconds[chosen].mean(), places=12)
+        self.assertEqual(Run.read(out).settled_steps.tolist(), steps[chosen].tolist())
 
 
 if __name__ == "__main__":

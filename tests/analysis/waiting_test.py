@@ -18,16 +18,12 @@ import numpy as np
 
 from scripts import ANALYSIS, script  # isort: skip
 
-import breakdown
-import clocks
-import kernel_work
-import late
-import report_tables
-import segments
-import styles
-from breakdown import Kernel
-from shoal_run import Run
-from shoal_trace import Trace
+from shoal.draw import report_tables, styles
+from shoal.read import clocks
+from shoal.read.run import Run
+from shoal.read.trace import Trace
+from shoal.times import breakdown, kernel_work, late_ranks, restarts
+from shoal.times.breakdown import Kernel
 
 MS = 1_000_000
 NAMES = ["step", "forward", "all_gather", "exchange", "send", "average"]
@@ -63,14 +59,14 @@ def gathers(entered, begun=0.0, end=20.0, step=1, wait="all_gather", call="all_g
 class Waiting(unittest.TestCase):
     def test_the_last_rank_to_enter_makes_the_others_wait(self):
         trace = trace_of(gathers([5, 6, 15]), 3)
-        waits = late.split_waits(trace)
+        waits = late_ranks.split_waits(trace)
         self.assertEqual(waits.late_ns.tolist(), [10 * MS, 9 * MS, 0])
         self.assertEqual(waits.transfer_ns.tolist(), [5 * MS] * 3)
-        (op,) = late.exposed(trace, waits)
+        (op,) = late_ranks.exposed(trace, waits)
         self.assertEqual((op.name, op.group, op.last_rank, op.last_share), ("all_gather", "all", 2, 1.0))
         self.assertAlmostEqual(op.late, 19e-3 / 3)
         self.assertAlmostEqual(op.transfer, 5e-3)
-        (straggler,) = late.stragglers(trace, waits)
+        (straggler,) = late_ranks.stragglers(trace, waits)
         self.assertEqual(straggler.rank, 2)
         self.assertAlmostEqual(straggler.delay, 19e-3 / 2, msg="mean of the two others")
 
@@ -80,7 +76,7 @@ class Waiting(unittest.TestCase):
         rows = gathers([1, 4, 10, 12], step=1) + gathers([2, 1, 1, 7], begun=50, step=2)
         rows = [row for row in rows if not (row[0] == 0 and row[1] == "collective" and row[5] == 1)]
         trace = trace_of(rows, 4, groups=("node",), parts=parts)
-        waits = late.split_waits(trace)
+        waits = late_ranks.split_waits(trace)
         found = {(int(e["rank"]), int(e["step"])): int(ns) for e, ns in zip(waits.events, waits.late_ns, strict=True)}
         self.assertEqual(found[2, 1], 2 * MS)
         self.assertEqual((found[1, 2], found[2, 2]), (1 * MS, 6 * MS))
@@ -89,23 +85,23 @@ class Waiting(unittest.TestCase):
     def test_an_exchange_is_what_a_wait_for_send_waits_for(self):
         """SGP: the wait has neither the name nor the group of the exchange."""
         trace = trace_of(gathers([5, 9], wait="send", call="exchange", wait_group=-1), 2, groups=("across",))
-        (op,) = late.exposed(trace, late.split_waits(trace))
+        (op,) = late_ranks.exposed(trace, late_ranks.split_waits(trace))
         self.assertEqual((op.name, op.group, op.last_rank), ("exchange", "across", 1))
         self.assertAlmostEqual(op.late, 2e-3)
 
     def test_an_average_is_split_by_the_operations_in_it(self):
         trace = trace_of(gathers([5, 9], wait="average", wait_group=-1), 2, groups=("across",))
-        (op,) = late.exposed(trace, late.split_waits(trace))
+        (op,) = late_ranks.exposed(trace, late_ranks.split_waits(trace))
         self.assertEqual((op.name, op.group, op.last_rank, op.computing), ("all_gather", "across", 1, 0))
         between = [(0, "wait", "average", 21, 2, 1, -1)]  # when no message is in flight
         trace = trace_of(gathers([5, 9], wait="average", wait_group=-1) + between, 2, groups=("across",))
-        found = {op.name: op for op in late.exposed(trace, late.split_waits(trace))}
+        found = {op.name: op for op in late_ranks.exposed(trace, late_ranks.split_waits(trace))}
         self.assertAlmostEqual(found["average"].computing, 2e-3 / 2)
         self.assertEqual((found["average"].late, found["average"].transfer), (0, 0))
 
     def test_the_critical_path_goes_through_the_late_rank(self):
         trace = trace_of(gathers([5, 6, 15]), 3)
-        path = late.critical_path(trace, late.split_waits(trace))
+        path = late_ranks.critical_path(trace, late_ranks.split_waits(trace))
         self.assertAlmostEqual(path.seconds, 30e-3)
         self.assertAlmostEqual(path.work[2, "forward"], 15e-3)
         self.assertAlmostEqual(path.transfer["all_gather", "all"], 5e-3)
@@ -180,28 +176,28 @@ class Runs(unittest.TestCase):
 
     def test_what_restarts_cost(self):
         run = Run.read(self.resumed())
-        first, second = segments.segments(run.begun)
+        first, second = restarts.segments(run.begun)
         self.assertEqual((first.repeated.tolist(), second.repeated.tolist()), ([9, 10], []))
         self.assertAlmostEqual(second.restart_seconds, 60 + 1e-3 - first.trace.end_ns / 1e9, places=6)
         step = (sum(make_run.PHASES.values()) * 1000 + 3 * 500_000 + make_run.GAP_NS) / 1e9
         self.assertAlmostEqual(first.repeated_seconds, 2 * step, places=9, msg="of the slowest rank")
-        whole = segments.lost([first, second])
+        whole = restarts.lost([first, second])
         self.assertEqual(whole.repeated_steps, 2)
         self.assertAlmostEqual(whole.whole_seconds, 60 + second.trace.end_ns / 1e9)
 
     def test_a_start_without_steps_costs_nothing_of_its_own(self):
         """It comes 30 s after the first part. A part with steps follows it, and then none."""
         path = self.resumed()
-        with_it = segments.lost(segments.segments(Run.read(path).begun))
+        with_it = restarts.lost(restarts.segments(Run.read(path).begun))
         zero = 1_800_000_000 * 1_000 * MS
         make_run.write_trace(path / "trace_from_8_2.h5", {}, "steps", 8, 9, 3, zero=zero + 30_000 * MS)
-        found = segments.segments(Run.read(path).begun)
+        found = restarts.segments(Run.read(path).begun)
         self.assertEqual([part.trace.steps.tolist() for part in found], [[*range(1, 11)], [], [*range(9, 13)]])
-        self.assertEqual(segments.lost(found), with_it, "one restart, from the end of the first part")
+        self.assertEqual(restarts.lost(found), with_it, "one restart, from the end of the first part")
         self.assertEqual(found[1].restart_seconds, 0)
         (path / "trace_from_8.h5").unlink()
-        found = segments.segments(Run.read(path).begun)
-        whole = segments.lost(found)
+        found = restarts.segments(Run.read(path).begun)
+        whole = restarts.lost(found)
         self.assertEqual((whole.share, whole.whole_seconds), (0, found[0].end), "the run had ended")
 
     def test_report_and_perfetto_have_all_parts(self):

@@ -20,7 +20,7 @@ from scripts import script  # isort: skip
 
 import report
 import watch
-from shoal_run import Run
+from shoal.read.run import Run
 
 
 class Watching(unittest.TestCase):
@@ -124,7 +124,9 @@ class Watching(unittest.TestCase):
 
     def test_tensorboard(self):
         path, _, _ = self.made()
-        with mock.patch("needed.importlib.util.find_spec", lambda name: None if name == "tensorboardX" else True):
+        with mock.patch(
+            "shoal.program.importlib.util.find_spec", lambda name: None if name == "tensorboardX" else True
+        ):
             done = script("export_metrics.py", path, "--tensorboard", self.directory / "events")
         self.assertEqual(done.returncode, 2)
         self.assertIn("pip install tensorboardX", done.stderr)

@@ -9,10 +9,10 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app")]
 import h5py
 import numpy as np
-from breakdown import settled_steps
-from in_steps import within_steps
 from program import SMALL, Program, main, trajectory
-from shoal_trace import Trace
+from shoal.read.trace import Trace
+from shoal.times.breakdown import settled_steps
+from shoal.times.in_steps import within_steps
 
 RANKS, LOCAL, PIECE, BLOCK = 4, 2, 256, 256
 NODES = {"comm.ranks_per_node": LOCAL, "zero.stage": 3, "zero.prefetch_units": 0}
@@ -32,6 +32,8 @@ def codes(elements, bits):
 
 
 class ZeroPlusPlus(Program):
+    takes_turns = ("src/comm/quantized", "src/zero", "kernels/portable/quantize")
+
     def run_with(self, *args, out="out", steps=3, **options):
         deck = self.deck(SMALL, batch={"micro": 1, "global": 8}, train={"steps": steps, "dtype": "bf16"})
         options = [f"--{name}={value}" for name, value in options.items()]

@@ -2,7 +2,7 @@
 // On GPUs all ranks use the algorithms that rank 0 has chosen for the products of a model. Here a double stands for cuBLASLt
 // (tests/kernels/product_double.hpp): as there, a product that the model has not listed, or whose addresses are not the
 // multiples that its list promises, is an error.
-#include "app/algorithms.hpp"
+#include "app/setup/algorithms.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "kernels/product_double.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/device/queue.hpp"
+#include "shoal/device/cells.hpp"
 #include "zero/engine_harness.hpp"
 
 namespace shoal::app {

@@ -69,8 +69,23 @@ class Commands(Program):
             contains=["divide the number of ranks (4)"],
         )
         done = self.shoal("train", deck, "--dry-run", "--zero.tile_linear=2")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 2, done.stderr)  # as the run that it stands for
         self.assertIn("not built yet: zero.tile_linear", done.stderr)
+        self.assertIn("# dry run failed: not built yet: zero.tile_linear; the memory", done.stdout)
+        self.assertNotIn("passed", done.stdout)
+
+    def test_one_process_of_a_job_may_run_what_needs_no_more(self):
+        """In a job of SLURM, but not as a task of a launcher that started more."""
+        deck, tasks = self.deck(SMALL), {"SLURM_NTASKS": "4"}
+        text = self.dir / "text.txt"
+        text.write_text("a few words\n" * 20)
+        self.ok("tokenize", text, self.dir / "tokens.h5", env=tasks)
+        self.ok("info", self.dir / "tokens.h5", env=tasks)
+        self.ok("train", deck, "--dry-run", "--ranks", "8", env=tasks)
+        self.ok("train", deck, "--print-config", env=tasks)
+        self.refused("train", deck, env=tasks, contains=("SLURM_NTASKS = 4",))
+        for args in (("train", deck), ("doctor",), ("bench", "comm")):
+            self.refused(*args, env={"OMPI_COMM_WORLD_SIZE": "4"}, contains=("OMPI_COMM_WORLD_SIZE = 4 tasks", "a world of 1 rank"))  # fmt: skip
 
     def test_from_text_to_weights(self):
         text = self.dir / "text.txt"
@@ -82,7 +97,7 @@ class Commands(Program):
             SMALL,
             data={"source": tokens},
             model={"vocab_size": 0},
-            train={"steps": 30},
+            train={"steps": 30, "eval_batches": 0},
             optimizer={"lr": 0.003},
             checkpoint={"every": 30},
         )

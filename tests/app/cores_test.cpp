@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sets of cores, as the Linux kernel lists them.
-#include "app/cores.hpp"
+#include "app/setup/cores.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace shoal::app {
-namespace {
+namespace of_cores_test {
 
 TEST(Cores, AreReadAndListedAsTheKernelDoes) {
   for (const char* const list : {"0", "0-3", "0-3,8", "5,7,9", "62-65,127-128", "1023-1024,8191", ""}) {
@@ -51,5 +51,5 @@ TEST(Cores, OfThisMachineAreInItsDomains) {
   }
 }
 
-}  // namespace
+}  // namespace of_cores_test
 }  // namespace shoal::app

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of ranks whose libraries differ.
-#include "app/device_start.hpp"
+#include "app/setup/device_start.hpp"
 
 #include <gtest/gtest.h>
 
 namespace shoal::app {
-namespace {
+namespace of_device_start_test {
 
 TEST(DifferenceOfLibraries, NamesBothVersionsAndTheirRanks) {
   const std::vector<std::string> ranks = {"rank 0 (a)", "rank 1 (a)", "rank 2 (b)", "rank 3 (c)"};
@@ -21,5 +21,5 @@ TEST(DifferenceOfLibraries, IsEmptyIfAllAreEqual) {
   EXPECT_EQ(difference_of_libraries({"rank 0 (a)", "rank 1 (b)"}, {"cuDNN 9.8.0", "cuDNN 9.8.0"}), "");
 }
 
-}  // namespace
+}  // namespace of_device_start_test
 }  // namespace shoal::app

@@ -213,8 +213,10 @@ class Files(Program):
     def test_a_directory_that_goes_ends_the_run(self):
         deck = self.deck(TINY, train={"steps": 100000000}, comm={"timeout": 4})
         run = self.start("train", deck, "--output.dir=gone")
-        self.wait_for(lambda: (self.dir / "gone" / "metrics.jsonl").exists(), run)
-        shutil.rmtree(self.dir / "gone")
+        metrics = self.dir / "gone" / "metrics.jsonl"
+        self.wait_for(lambda: metrics.exists() and metrics.read_text(), run)  # by then it has opened all its files
+        (self.dir / "gone").rename(self.dir / "removed")  # at once, so that the run never sees a part of it
+        shutil.rmtree(self.dir / "removed")
         said, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 1, said + errors)
         self.assertIn("output.dir = gone: was removed while this run wrote to it", errors)

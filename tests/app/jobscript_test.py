@@ -28,7 +28,7 @@ class JobScript(Program):
             "requeue",
         ):
             self.assertIn(f"\n#SBATCH --{line}\n", slurm)
-        self.assertIn(f"\nprogram={BINARY} input={deck} preset=(--model.vocab_size=99 '--data.source=it'\\''s here.txt' "
+        self.assertIn(f"\nprogram={BINARY} input={deck} gpus=no preset=(--model.vocab_size=99 '--data.source=it'\\''s here.txt' "
                       "--optimizer.lr=0.5)\n", slurm)  # fmt: skip
         pbs = self.written("--system=pbs", *more, deck)
         self.assertRegex(pbs, r"\n#PBS -l select=2:ncpus=6:mpiprocs=2:ompthreads=3:mem=\d+mb\n")
@@ -80,6 +80,19 @@ class JobScript(Program):
         self.assertIn("# OK: 2 of 2 steps", done.stdout)
         self.assertIn("train.seed", done.stdout)
         self.assertTrue((self.dir / "runs" / "3" / "summary.json").is_file())
+
+    def test_the_verdict_is_read_if_the_launcher_loses_the_exit_code(self):
+        deck, file, launcher = self.deck(SMALL, train={"steps": 1000000}), self.dir / "job.sh", self.dir / "launcher"
+        self.written(deck, "--system=pbs", "--ranks-per-node=2", "--output", file, "--train.stop_after=1")
+        (self.dir / "nodes").write_text("localhost\nlocalhost\n")
+        launcher.write_text(f'#!/bin/bash\n{MPIEXEC} "$@"\nexit 0\n')
+        launcher.chmod(0o755)
+        env = {**self.environment(2), "PBS_O_WORKDIR": self.dir, "PBS_JOBID": "3.s", "PBS_NODEFILE": self.dir / "nodes",
+               "SHOAL_MPIEXEC": launcher, "SHOAL_BIND": "none", "SHOAL_CHAIN": "no"}  # fmt: skip
+        done = subprocess.run(["bash", file], env={k: str(v) for k, v in env.items()}, capture_output=True, text=True,
+                              timeout=60)  # fmt: skip
+        self.assertIn("STOPPED EARLY", done.stdout)
+        self.assertEqual(done.returncode, 75, done.stdout + done.stderr)
 
     def test_refusals(self):
         deck = self.deck(SMALL)

@@ -6,14 +6,14 @@
 
 #include <optional>
 
-#include "app/stages.hpp"
+#include "app/setup/pipeline_setup.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/pipeline/runner.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::app {
-namespace {
+namespace of_pipe_oracle_test {
 
 using model::TiedGradient;
 using pipeline::Checkpoint;
@@ -224,5 +224,5 @@ TEST_F(PipelineOracle, DirectConnection) { expect_steps("direct", TiedGradient::
 SHOAL_RUN_IF(PipelineOracle, TiedWithGradientsJoined, ranks == 1);  // embedding and head must be in one part
 TEST_F(PipelineOracle, TiedWithGradientsJoined) { expect_steps("tied", TiedGradient::joined); }
 
-}  // namespace
+}  // namespace of_pipe_oracle_test
 }  // namespace shoal::app

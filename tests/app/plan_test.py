@@ -3,10 +3,11 @@
 
 import json
 import os
+import pathlib
 import re
 
-from networks import NETWORK
-from program import SMALL, Program, main
+from networks import NETWORK, written
+from program import BINARY, SMALL, Program, main, skip
 
 KINDS = ("parameters", "master", "gradients", "moments", "activations", "buffers", "staging")
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -18,6 +19,22 @@ def bytes_of(words):
         return 0
     number, unit = words.split()
     return float(number) * BYTES[unit]
+
+
+def limits_of_groups():
+    """Of the control groups around this process, where most systems mount them."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        mount = pathlib.Path("/sys/fs/cgroup") / controllers
+        own = mount / group.lstrip("/")
+        for directory in (own, *own.parents):
+            for name in ("memory.limit_in_bytes", "memory.max", "memory.high"):
+                file = directory / name
+                words = file.read_text().strip() if file.exists() else "max"
+                if words != "max":
+                    yield int(words)
 
 
 class Planning(Program):
@@ -155,6 +172,23 @@ class Plan(Planning):
         best = min(rows.values(), key=lambda run: run["step_time"]["step_s"])
         self.assertEqual(plan["fastest"], [{"ranks": 4, "strategy": best["strategy"]}])
 
+    def test_gathers_that_are_apart_over_nccl(self):
+        """They are hidden better, in pipelines as well. Over MPI the option has no effect."""
+        deck = self.deck(
+            PIPELINED, zero={"stage": 3, "prefetch_units": 1}, batch={"micro": 1, "global": 32}, pipeline={"size": 1}
+        )
+        network = self.dir / "network.json"
+        for backend in ("nccl", "mpi"):
+            network.write_text(json.dumps({**NETWORK, "machine": {"backend": backend}}))
+            exposed = []
+            for apart in ("false", "true"):
+                at = ("--network", network, "--ranks", "8", "--nodes", "4", f"--comm.gather_group={apart}")
+                _, plan = self.plan(deck, *at)
+                rows = {run["strategy"]: run for run in plan["strategies"] if "refused" not in run}
+                exposed.append([rows[name]["step_time"]["exposed_s"] for name in ("stage 3", "hpZ", "P=2, stage 3")])
+            for together, apart in zip(*exposed, strict=True):
+                (self.assertLess if backend == "nccl" else self.assertEqual)(apart, together, backend)
+
     def test_nodes_that_train_locally_are_planned_as_nodes(self):
         """Nodes of --network count for memory, too; where nothing says what a node is, the plan says what it took for one."""
         deck = self.deck(
@@ -261,9 +295,24 @@ class Plan(Planning):
             ],
         )
 
+    def test_what_a_run_takes_beside_its_engine_counts(self):
+        """A limit of the planned bytes is accepted, one byte less is refused."""
+        deck = self.deck(SMALL, checkpoint={"async": "true"}, output={"export": self.dir / "weights"})
+        _, plan = self.plan(deck, "--ranks", "1")
+        state = self.only(plan, 1, 0, False)["state_bytes"]
+        self.assertGreater(state["staging"], state["master"], "the copy of a checkpoint, and pieces of an export")
+        planned = sum(state.values())
+
+        def limit(size):
+            return f"--memory.limit={size / (1 << 30)!r}"  # GiB
+
+        done = self.shoal("train", deck, "--dry-run", limit(planned))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused("train", deck, "--dry-run", limit(planned - 1), contains=["the run needs", "per rank"])
+
     def test_ranks_of_one_machine_share_its_memory(self):
         """Also if it pretends to be several nodes."""
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *limits_of_groups())
         width, states = 64, 29  # bytes of a parameter, its gradient, its moments and partial sums in fp32
         vocabulary = int(0.75 * memory / states / width)
         text = self.dir / "text.txt"
@@ -273,7 +322,41 @@ class Plan(Planning):
         alone = self.shoal("train", deck, "--dry-run")
         self.assertEqual(alone.returncode, 0, alone.stderr)
         for nodes in ((), ("--comm.ranks_per_node=1",)):
-            self.refused("train", deck, "--dry-run", *nodes, ranks=2, contains=("GiB per rank, and a rank may take",))
+            self.refused("train", deck, "--dry-run", *nodes, ranks=2, contains=("GiB per rank, and a rank may take", "for 2 ranks of"))  # fmt: skip
+
+    def test_ranks_in_a_control_group_share_its_limit(self):
+        """Of 300 MiB: a run of one rank fits, two do not. The refusal names the group."""
+        group, limit = self.control_group(300 << 20)
+        text = self.dir / "text.txt"
+        text.write_text("a few words to learn\n" * 20)
+        vocabulary = int(0.6 * (300 << 20) / 29 / 64)  # 29 bytes for each parameter, in fp32
+        data = {"source": text, "tokenizer": "bytes"}
+        deck = self.deck(SMALL, model={"n_embd": 64, "vocab_size": vocabulary}, data=data)
+        self.binary = self.dir / "in_group"
+        self.binary.write_text(f'#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec {BINARY} "$@"\n')
+        self.binary.chmod(0o755)
+        alone = self.shoal("train", deck, "--dry-run")
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        self.refused("train", deck, "--dry-run", ranks=2, contains=("a rank may take 150 MiB", f"; the limit: {limit}, 300 MiB for 2 ranks of"))  # fmt: skip
+        grid = {"nodes": 1, "ranks_per_node": 2, "strategies": "stage 0"}
+        study = self.deck(SMALL, "study.cfg", model={"n_embd": 64, "vocab_size": vocabulary}, data=data, study=grid)
+        self.refused("study", study, "--dry-run", contains=("a rank may take 150 MiB", str(limit)))
+
+    def control_group(self, limit):
+        """A new control group with this limit, and the file that holds it; skips the test if none can be made."""
+        for mount, name in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+            group = pathlib.Path("/sys/fs/cgroup") / mount / f"shoal-test-{os.getpid()}"
+            try:
+                group.mkdir()
+            except OSError:
+                continue
+            self.addCleanup(group.rmdir)
+            try:
+                (group / name).write_text(str(limit))
+            except OSError:  # the memory controller is not there
+                continue
+            return group, group / name
+        skip("no control group with a limit can be made here: that needs root")
 
     def test_powers_of_two_up_to_a_thousand_ranks(self):
         plan = self.plan(self.deck(SMALL), "--ranks", "1,2,4,...,1024", "--memory", "24GiB")[1]
@@ -353,7 +436,7 @@ class Pipelines(Planning):
 
     def test_data_pipelines_or_both(self):
         """A pipeline over a slow link sends activations in place of gradients, and that pays off."""
-        network = self.bench_file()
+        network = written(self.dir)
         deck = self.deck(PIPELINED, pipeline={"size": 1}, batch={"global": 32})
         at = ("--network", network, "--nodes", "2", "--link-rate", "0.001", "--step-seconds", "0.01")
         said, plan = self.plan(deck, "--ranks", "4", *at)

@@ -12,17 +12,23 @@ import tempfile
 import time
 import unittest
 
+import turns
+
 SOURCE = pathlib.Path(os.environ.get("SHOAL_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 BINARY = os.environ.get("SHOAL_BINARY", str(SOURCE / "build" / "shoal"))
 MPIEXEC = os.environ.get("SHOAL_MPIEXEC", "mpiexec")
 SHARED = pathlib.Path(os.environ.get("SHOAL_SHARED", SOURCE.parent / "shared"))
 WARNING = "shoal: warning: "
+# The subject of tests that are run again with the portable kernels, for turns.chosen(): with the tuned ones all rows run.
+ON_OTHER_KERNELS = ("kernels/portable", "kernels/rules") if BINARY.endswith("_portable") else None
 
+# One batch of validation: all of the synthetic text takes half of a run of one rank.
+QUICKSTART = SOURCE / "inputs/quickstart.cfg"  # a deck in the size that users run
 SMALL = {
     "model": {"kind": "gpt", "n_layer": 2, "n_head": 2, "n_embd": 32, "block_size": 32, "vocab_size": 64},
     "data": {"source": "synthetic"},
     "batch": {"micro": 1, "global": 8},
-    "train": {"steps": 6, "dtype": "fp32", "seed": 3},
+    "train": {"steps": 6, "dtype": "fp32", "seed": 3, "eval_batches": 1},
 }
 
 
@@ -49,7 +55,7 @@ def preloaded(*libraries):
 
 def main():
     """unittest.main(), but if all tests were skipped it ends with 77, which CTest shows as skipped, not as passed."""
-    result = unittest.main(exit=False).result
+    result = unittest.main(exit=False, testLoader=turns.Loader()).result
     nothing = result.testsRun == len(result.skipped)
     sys.exit(1 if not result.wasSuccessful() or result.testsRun == 0 else 77 if nothing else 0)
 

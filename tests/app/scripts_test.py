@@ -13,8 +13,22 @@ from program import SMALL, SOURCE, Program, main
 
 HYDRA, OPEN_MPI = "HYDRA build details:", "mpiexec (OpenRTE) 4.1.4"
 PALS, INTEL = "Usage: mpiexec [--ppn PPN] [--cpu-bind BIND]", "Intel(R) MPI Library for Linux* OS, Version 2021.9"
+SUMMARY = """{
+ "version": "1",
+ "verdict": {
+  "ended": "done",
+  "exit_code": %d,
+  "steps_made": 3,
+  "text": "OK: exit_code: 9"
+ },
+ "options": {
+  "fault.kind": "none"
+ }
+}
+"""
 # It lives until a signal comes, as a run that then ends with 75; ENDS_WITH: it ends at once.
 LAUNCHER = """
+echo "threads: $OMP_NUM_THREADS, SLURM_GPUS: ${SLURM_GPUS:-none}" >>"$CALLS"
 [ -z "$ENDS_WITH" ] || exit $ENDS_WITH
 trap 'echo got USR1 >>"$CALLS"; exit 75' USR1
 trap 'echo got USR2 >>"$CALLS"; exit 75' USR2
@@ -29,7 +43,7 @@ RECORD = """Job Id: 17.server
     project = coral
     Resource_List.filesystems = home:eagle
     Resource_List.mem = 8gb
-    Resource_List.ncpus = 4
+    Resource_List.ncpus = 32
     Resource_List.nodect = 2
     Resource_List.place = scatter
     Resource_List.select = 2:ncpus=2
@@ -39,6 +53,16 @@ RECORD = """Job Id: 17.server
 \tmlx5_1,FI_PROVIDER=cxi,GONE=1
 """
 
+# A job with GPUs: its script, and what the batch system tells of it.
+WITH_GPUS = {
+    "slurm_gpu": ("slurm", {"SLURM_GPUS_ON_NODE": 2, "SLURM_JOB_GPUS": "0,1"}),
+    "pbs_gpu": ("pbs", {"NGPUS": 4}),
+}
+
+
+def stand_in_for_mpiexec(does):
+    return f'case $1 in --version) echo "$VERSION"; exit;; --help) exit;; esac\n{does}'
+
 
 class Scripts(Program):
     def setUp(self):
@@ -47,11 +71,11 @@ class Scripts(Program):
         self.calls.touch()
         for name, script in (
             ("srun", LAUNCHER),
-            ("mpiexec", f'case $1 in --version) echo "$VERSION"; exit;; --help) exit;; esac\n{LAUNCHER}'),
+            ("mpiexec", stand_in_for_mpiexec(LAUNCHER)),
             ("scontrol", '[[ $* != "show hostnames"* ]] || printf "node%d\\n" 1 2 3'),
             ("sleep", "exec /bin/sleep 0.02"),
             ("qsub", '[[ " $* " != *" -l ${REFUSED:-none}="* ]]'),
-            ("qstat", f"cat {self.dir / 'record'}"),
+            ("qstat", f'cat {self.dir / "record"}\n[[ -z $NGPUS ]] || echo "    Resource_List.ngpus = $NGPUS"'),
         ):
             file = self.dir / "bin" / name
             file.parent.mkdir(exist_ok=True)
@@ -63,14 +87,17 @@ class Scripts(Program):
         (self.dir / "sweep").write_text("--optimizer.lr=1e-3\n--optimizer.lr=3e-3 --train.seed=5")
 
     def start(self, script, *options, **variables):
-        """Starts a script of jobscripts/ as its batch system does."""
+        """Starts a script of jobscripts/ as its batch system does, slurm_gpu and pbs_gpu in a job with GPUs. The others have
+        variables of GPUs, too: inherited ones, from a job with GPUs by which they were submitted."""
+        script, told = WITH_GPUS.get(script, (script, {}))
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("SHOAL_", "SLURM_", "PBS_"))}
         env = {
             **kept, "PATH": f"{self.dir / 'bin'}:{os.environ['PATH']}", "CALLS": self.calls, "SHOAL": "/programs/shoal",
             "SHOAL_DECK": "/decks/a.cfg", "SLURM_SUBMIT_DIR": self.dir, "SLURM_JOB_ID": 17, "SLURM_CPUS_PER_TASK": 6,
-            "SLURM_JOB_NODELIST": "node[1-3]", "SLURMD_NODENAME": "node1",
+            "SLURM_JOB_NODELIST": "node[1-3]", "SLURMD_NODENAME": "node1", "SLURM_TASKS_PER_NODE": "2(x2),1",
+            "SLURM_GPUS": 4, "CUDA_VISIBLE_DEVICES": "0,1",
             "PBS_O_WORKDIR": self.dir, "PBS_JOBID": "17.server", "PBS_NODEFILE": self.dir / "nodes", "PBS_O_QUEUE": "workq",
-            "OMP_NUM_THREADS": 3, "VERSION": HYDRA, "ENDS_WITH": "0", **variables,
+            "OMP_NUM_THREADS": 3, "VERSION": HYDRA, "ENDS_WITH": "0", **told, **variables,
         }  # fmt: skip
         process = subprocess.Popen(
             ["bash", SOURCE / "jobscripts" / f"{script}.sh" if isinstance(script, str) else script, *options], env={k: str(v) for k, v in env.items()},
@@ -90,10 +117,10 @@ class Scripts(Program):
             os.killpg(process.pid, signal.SIGKILL)
 
     def called(self, script, *options, code=0, **variables):
-        """Runs a script to its end. Returns the calls that it made, a line for each."""
+        """Runs a script to its end. Returns the calls that it made, a line for each; `said` is what it printed."""
         process = self.start(script, *options, **variables)
-        said, _ = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, code, said)
+        self.said, _ = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, code, self.said)
         calls = self.calls.read_text()
         self.calls.write_text("")
         return calls
@@ -155,6 +182,7 @@ class Scripts(Program):
                 )
                 self.assertEqual(calls.count(" train "), runs, calls)
                 self.assertEqual(calls.count("--checkpoint.resume=latest"), runs - 1)
+                self.assertEqual(calls.count(" --train.device=cuda "), runs if script == "slurm_gpu" else 0)
                 self.assertEqual("\nscontrol requeue 17\n" in calls, code == 75)
                 if makes > 0:
                     self.assertIn("--nodes=3 --ntasks=3 true\n", calls)
@@ -171,7 +199,7 @@ class Scripts(Program):
             [ -z "$MAKES" ] || touch "runs/17/checkpoints/step_0000000$MAKES.h5"
             exit 9"""
         self.stand_in("srun", fails)
-        self.stand_in("mpiexec", f'case $1 in --version) echo "$VERSION"; exit;; --help) exit;; esac\n{fails}')
+        self.stand_in("mpiexec", stand_in_for_mpiexec(fails))
         self.stand_in("qsub", 'echo "attempts: $SHOAL_ATTEMPTS" >>"$CALLS"')
         for script, follows in (
             ("slurm", "scontrol requeue"),
@@ -257,15 +285,95 @@ class Scripts(Program):
             number = watch.read_text().strip()
             self.wait_for(lambda number=number: not os.path.exists(f"/proc/{number}"), None)
 
-    def test_scripts_for_gpus_differ_only_in_how_they_start_runs(self):
-        """Batch systems copy a script alone, so what two of them have in common stands in both."""
-        for name in ("slurm", "pbs"):
-            common = [
-                re.findall(r"^running=''.*?^while true|^trap - .*", file.read_text(), re.M | re.S)
-                for file in (SOURCE / "jobscripts" / f"{name}.sh", SOURCE / "jobscripts" / f"{name}_gpu.sh")
-            ]
-            self.assertEqual(len(common[0]), 2)
-            self.assertEqual(common[0], common[1])
+    def test_a_job_with_gpus_trains_on_them(self):
+        """With the program of build-cuda, on all cores of a rank, with one thread."""
+        for build in ("build", "build-cuda"):
+            (self.dir / build).mkdir()
+            (self.dir / build / "shoal").touch(mode=0o755)
+        on_gpus = f" {self.dir}/build-cuda/shoal train /decks/a.cfg --train.device=cuda --output.dir="
+        on_processors = f" {self.dir}/build/shoal train /decks/a.cfg --output.dir="
+        for script, gpus, more in (
+            ("slurm", False, {}),
+            ("slurm", False, {"SLURM_GPUS_ON_NODE": 0}),
+            ("slurm", True, {"SLURM_GPUS_ON_NODE": 2}),
+            ("slurm", True, {"SLURM_JOB_GPUS": "0,1"}),
+            ("slurm", True, {"SHOAL_GPUS": "yes"}),
+            ("slurm_gpu", False, {"SHOAL_GPUS": "no"}),
+            ("pbs", False, {}),
+            ("pbs", False, {"NGPUS": 0}),
+            ("pbs", True, {"NGPUS": 4}),
+            ("pbs", True, {"SHOAL_GPUS": "yes"}),
+            ("pbs_gpu", False, {"SHOAL_GPUS": "no"}),
+        ):
+            calls = self.called(script, SHOAL="", **more)
+            self.assertIn(on_gpus if gpus else on_processors, calls)
+            threads = 1 if gpus else 6 if script.startswith("slurm") else 3
+            self.assertIn(f"threads: {threads}, ", calls)
+            if script.startswith("slurm"):  # by which srun would ask for GPUs
+                self.assertIn(f"SLURM_GPUS: {4 if gpus else 'none'}\n", calls)
+            self.assertEqual(self.said, "")
+        for script in ("slurm", "slurm_gpu", "pbs", "pbs_gpu"):
+            self.assertNotIn(" train ", self.called(script, SHOAL_GPUS=2, code=2))
+            self.assertIn("SHOAL_GPUS = 2; allowed: yes, no", self.said)
+        for build in ("build", "build-cuda"):
+            (self.dir / build / "shoal").unlink()
+        for script in ("slurm", "slurm_gpu", "pbs", "pbs_gpu"):
+            self.called(script, SHOAL="", code=2)
+            self.assertIn(f"no build{'-cuda' if 'gpu' in script else ''}/shoal, and no shoal in PATH", self.said)
+
+    def test_gpus_without_ranks_are_named(self):
+        self.called("slurm_gpu", SLURM_GPUS_ON_NODE=8)
+        self.assertIn("a node has 2 ranks and 8 GPUs; --ntasks-per-node=8 uses each GPU", self.said)
+        self.called("pbs_gpu", NGPUS=8)
+        self.assertIn("4 ranks and 8 GPUs; mpiprocs = ngpus uses each GPU", self.said)
+
+    def test_cores_of_a_rank_under_pbs(self):
+        """On GPUs its part of ncpus, or as many as there are threads where qstat does not tell."""
+
+        def cores(script, **more):
+            return re.search(r"-bind-to core:(\d+) ", self.called(script, **more)).group(1)
+
+        self.assertEqual(cores("pbs"), "3")
+        self.assertEqual(cores("pbs_gpu"), "8")
+        self.assertEqual(cores("pbs_gpu", SHOAL_CORES=5), "5")
+        (self.dir / "record").write_text("    Resource_List.ncpus = 2\n")
+        self.assertEqual(cores("pbs_gpu"), "1")
+        self.stand_in("qstat", "exit 1")
+        for gpus, more in ((True, {}), (False, {"CUDA_VISIBLE_DEVICES": ""}), (False, {"SHOAL_GPUS": "no"})):
+            calls = self.called("pbs", **more)
+            self.assertIn("-bind-to core:3 ", calls)
+            self.assertEqual(" --train.device=cuda " in calls, gpus)
+
+    def test_the_verdict_of_a_run_counts_more_than_the_status_of_its_launcher(self):
+        """SAYS: what the run writes as its exit code, into a new file or into none."""
+        out = self.dir / "runs" / "17"
+        does = """
+            [[ $* != *" true" ]] || exit 0
+            [[ -z $SAYS ]] || { printf "$SUMMARY" "$SAYS" >runs/17/new && mv runs/17/new runs/17/summary.json; }
+            [[ $SAYS != "" || $KEEPS == yes ]] || rm -f runs/17/summary.json
+            exit $ENDS_WITH"""
+        self.stand_in("srun", does)
+        self.stand_in("mpiexec", stand_in_for_mpiexec(does))
+        self.stand_in("squeue", "")
+        for script, follows in (("slurm", "\nscontrol requeue 17\n"), ("pbs", "\nqsub ")):
+            (out / "checkpoints").mkdir(parents=True)
+            (out / "checkpoints" / "step_00000001.h5").touch()
+            for ends_with, says, code, runs in (
+                (0, 75, 75, 1),
+                (143, 75, 75, 1),
+                (9, 0, 0, 1),
+                (0, 1, 1, 3),
+                (9, "", 9, 3),  # the summary of an earlier run is there, or is gone
+                (75, "", 75, 1),
+                (2, "", 2, 1),
+                (0, "", 0, 1),
+            ):
+                for keeps in ("yes",) if says != "" else ("yes", "no"):
+                    (out / "summary.json").write_text(SUMMARY % 75)
+                    calls = self.called(script, ENDS_WITH=ends_with, SAYS=says, KEEPS=keeps, SUMMARY=SUMMARY, code=code)
+                    self.assertEqual(calls.count(" train "), runs, calls)
+                    self.assertEqual(follows in calls, code == 75, calls)
+            shutil.rmtree(out)
 
     def test_a_job_that_has_run_before_resumes(self):
         (self.dir / "runs" / "17").mkdir(parents=True)
@@ -304,7 +412,7 @@ class Scripts(Program):
             self.assertEqual(set(re.search(r"-v (\S+)", call).group(1).split(",")),
                              {"SHOAL", "SHOAL_DECK", "SHOAL_OUT", "SHOAL_TASK", "SHOAL_ATTEMPTS", "SHOAL_COMM_WAIT",
                               "NCCL_IB_HCA", "FI_PROVIDER"})  # fmt: skip
-            self.assertTrue(call.endswith(f"jobscripts/{script}.sh"), call)
+            self.assertTrue(call.endswith(f"jobscripts/{script.removesuffix('_gpu')}.sh"), call)
             calls = self.called(script, ENDS_WITH=75, code=75, REFUSED="filesystems")
             self.assertIn("\nqsub " + asked, calls)
             for more in ({"SHOAL_CHAIN": "no", "ENDS_WITH": 75, "code": 75}, {}, {"ENDS_WITH": 1, "code": 1}):
@@ -326,8 +434,9 @@ class Scripts(Program):
                 calls = self.called(script, VERSION=version)
                 self.assertIn("mpiexec " + words.replace("%d", str(cores)) + "/programs/shoal train ", calls)
         (self.dir / "nodes").write_text("a\na\nb\n")
-        for version, code in ((HYDRA, 0), (OPEN_MPI, 2), (PALS, 2), (INTEL, 0)):
-            self.assertEqual(" train " in self.called("pbs", VERSION=version, code=code), code == 0)
+        for script in ("pbs", "pbs_gpu"):
+            for version, code in ((HYDRA, 0), (OPEN_MPI, 2), (PALS, 2), (INTEL, 0)):
+                self.assertEqual(" train " in self.called(script, VERSION=version, code=code), code == 0)
         self.assertIn("-bind-to numa ", self.called("pbs", SHOAL_BIND="numa"))
         self.assertIn("--cpu-bind=ldoms ", self.called("slurm", SHOAL_BIND="ldoms"))
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // pipeline.balance = auto under a memory limit, compared with all cuts of a small model.
-#include "app/stage_memory.hpp"
+#include "app/setup/stage_memory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "app/simulated_step.hpp"
+#include "app/setup/simulated_step.hpp"
 #include "shoal/model/costs.hpp"
 
 namespace shoal::app {
-namespace {
+namespace of_stage_memory_test {
 
 using pipeline::Balance;
 
@@ -59,7 +59,7 @@ double cost_of(const config::Options& options, const Balance& balance) {
   return largest;
 }
 
-std::size_t bytes_of(config::Options options, const Balance& balance, const Division& division) {
+std::size_t bytes_of(config::Options options, const Balance& balance, const RankLayout& division) {
   options.pipeline.balance = text_of(balance);
   return plan_stages(options, division, Purpose::train, std::nullopt).bytes();
 }
@@ -68,7 +68,7 @@ TEST(BalanceUnderALimit, IsTheBestOfAllCutsThatFit) {
   for (const auto kind : {model::ModelKind::gpt, model::ModelKind::mlp}) {
     for (const int stages : {2, 3}) {
       const config::Options options = small(kind, stages);
-      const Division division = divide(options, 2 * stages, 2 * stages);
+      const RankLayout division = divide(options, 2 * stages, 2 * stages);
       struct Cut {
         Balance balance;
         std::size_t bytes;
@@ -128,7 +128,7 @@ TEST(BalanceOfSeveralParts, ShortensTheSimulatedStep) {
   options.model.n_embd = 32;
   options.pipeline.schedule = pipeline::Schedule::interleaved;
   options.pipeline.parts = 2;
-  const Division division = divide(options, 2, 2);
+  const RankLayout division = divide(options, 2, 2);
   const SimulatedStep step(options, 8);
   const auto cut = [&](const std::optional<std::size_t>& limit) {
     return *pipeline::read_balance(with_balance(options, division, Purpose::train, limit).pipeline.balance, 4, 12).balance;
@@ -150,7 +150,7 @@ TEST(BalanceOfSeveralParts, ShortensTheSimulatedStep) {
 
 TEST(PlannedStages, HaveTheBytesOfTheLargest) {
   config::Options options = small(model::ModelKind::gpt, 2);
-  const Division division = divide(options, 2, 2);
+  const RankLayout division = divide(options, 2, 2);
   for (const std::size_t first : {1U, 4U}) {
     options.pipeline.balance = text_of({first, 5 - first});
     EXPECT_EQ(plan_stages(options, division, Purpose::train, std::nullopt).largest, first == 1 ? 1U : 0U);
@@ -168,7 +168,7 @@ TEST(PlannedStages, HaveTheBytesOfTheLargest) {
 /// A run without pipelines is planned as one stage, and its text names changes of its own.
 TEST(PlannedStages, AreOneWithoutPipelines) {
   const config::Options options = small(model::ModelKind::gpt, 1);
-  const Division division = divide(options, 2, 2);
+  const RankLayout division = divide(options, 2, 2);
   const PlannedStages planned = plan_stages(options, division, Purpose::train, std::nullopt);
   ASSERT_EQ(planned.memory.size(), 1U);
   EXPECT_TRUE(planned.engine_of(0).parts.empty());
@@ -183,11 +183,11 @@ TEST(BalanceUnderALimit, IsFoundForManyLayers) {
   config::Options options = small(model::ModelKind::gpt, 8);
   options.model.n_layer = 96;
   options.batch.global = 512;
-  const Division division = divide(options, 8, 8);
+  const RankLayout division = divide(options, 8, 8);
   const std::size_t free = plan_stages(options, division, Purpose::train, std::nullopt).bytes();
   const config::Options cut = with_balance(options, division, Purpose::train, free - 1);
   EXPECT_LT(plan_stages(cut, division, Purpose::train, std::nullopt).bytes(), free);
 }
 
-}  // namespace
+}  // namespace of_stage_memory_test
 }  // namespace shoal::app

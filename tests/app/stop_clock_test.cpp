@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much time train.stop_after = auto keeps for saves.
-#include "app/stop_clock.hpp"
+#include "app/train/stop_clock.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::app {
-namespace {
+namespace of_stop_clock_test {
 
 /// 100 s are left, of which 10 are kept for the end, and 50 for a save of 40.
 TEST(StopClock, ASaveUnderWayIsFollowedByTheLastOne) {
@@ -30,5 +30,5 @@ TEST(StopClock, ASaveUnderWayIsFollowedByTheLastOne) {
   EXPECT_TRUE(clock.over());
 }
 
-}  // namespace
+}  // namespace of_stop_clock_test
 }  // namespace shoal::app

@@ -5,14 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "app/jobscript.hpp"
+#include "app/jobscript/jobscript.hpp"
 #include "app/study/planner.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/deck.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
-namespace {
+namespace of_study_points_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -242,5 +242,5 @@ TEST(StudyPoints, IdentityLeavesOutPlaces) {
   EXPECT_FALSE(identity.contains("checkpoint.resume"));
 }
 
-}  // namespace
+}  // namespace of_study_points_test
 }  // namespace shoal::app

@@ -33,10 +33,14 @@ class StudyProgram(Program):
         """The lines of all steps of a point's run."""
         return [json.loads(line) for line in (self.dir / "results" / name / "metrics.jsonl").read_text().splitlines()]
 
+    def summary(self, name):
+        return json.loads((self.dir / "results" / name / "summary.json").read_text())
+
     def set_seconds(self, name, seconds):
-        """Another time for each step of a point's run. The study reads them when it is started again."""
-        lines = [{**line, "step_s": time} for line, time in zip(self.metrics(name), seconds, strict=True)]
-        (self.dir / "results" / name / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        """Another time of the settled steps of a point's run. The study reads it when it is started again."""
+        summary = self.summary(name)
+        summary["settled"]["step_s"] = dict.fromkeys(("median", "mean", "min", "max"), seconds)
+        (self.dir / "results" / name / "summary.json").write_text(json.dumps(summary))
 
     def rows(self, said):
         """The rows of the table, as lists of words behind the name of the strategy."""
@@ -193,21 +197,32 @@ class Study(StudyProgram):
         sync = "sync.slowmo_frequency=3 sync.localsgd_frequency=3 sync.warmup_steps=2"
         deck = self.study_deck(nodes="2", strategies=f"slowmo {sync}", scaling="strong")
         self.study(deck, "--train.steps=9")
+        (point,) = self.results()["points"]
+        settled, measured = self.summary(point["name"])["settled"], point["measured"]
+        # Steps 1 and 2 are the warm-up, 3 is part of a period; two periods of 3 steps are left.
+        self.assertEqual((settled["steps"], settled["period"]), ([[4, 9]], 3))
+        times = [line["step_s"] for line in self.metrics(point["name"])[3:]]
+        self.assertAlmostEqual(measured["step_s"]["mean"], sum(times) / 6, places=12)
+        self.assertEqual((measured["step_s"]["min"], measured["step_s"]["max"]), (min(times), max(times)))
+        self.assertAlmostEqual(measured["tokens_per_s"], 8 * SMALL["model"]["block_size"] * 6 / sum(times), places=6)
+
+    def test_a_summary_without_settled_steps_is_refused(self):
+        deck = self.study_deck(nodes="1", strategies="stage 0", scaling="strong")
+        self.study(deck)
         (name,) = (point["name"] for point in self.results()["points"])
-        self.set_seconds(name, [100, 50, 70, 1, 4, 1, 1, 4, 1])  # warm-up; part of a period; two periods of 3 steps
-        said = self.study(deck, "--train.steps=9")
-        self.assertEqual(self.started(said), [])
-        (measured,) = (point["measured"] for point in self.results()["points"])
-        self.assertEqual(measured["step_s"], {"median": 1, "mean": 2, "min": 1, "max": 4})
-        self.assertEqual(measured["tokens_per_s"], 8 * SMALL["model"]["block_size"] / 2)
-        self.assertIn("2.0000", self.rows(said)[0])
+        file, summary = self.dir / "results" / name / "summary.json", self.summary(name)
+        del summary["settled"]
+        file.write_text(json.dumps(summary))
+        self.refused(
+            "study", deck, contains=[f"{file}: names no settled steps", "remove it, and this point is run again"]
+        )
 
     def test_efficiency_is_relative_to_the_first_point_of_a_curve(self):
         """Of two points with the fewest ranks it is the one on fewer nodes."""
         deck = self.study_deck(nodes="1,2", ranks_per_node="2,1", strategies="stage 0", scaling="strong")
         self.study(deck)
         for point, seconds in zip(self.results()["points"], (1, 0.5), strict=True):
-            self.set_seconds(point["name"], [seconds] * 2)
+            self.set_seconds(point["name"], seconds)
         rows = self.rows(self.study(deck))
         self.assertEqual([row[-2] for row in rows], ["1.000", "2.000"])
 
@@ -216,7 +231,7 @@ class Study(StudyProgram):
         deck = self.study_deck(strategies="stage 0", scaling="strong", repeats=2)
         self.study(deck)
         for point, seconds in zip(self.results()["points"], (1, 3, 1, 1), strict=True):
-            self.set_seconds(point["name"], [seconds] * 2)
+            self.set_seconds(point["name"], seconds)
         rows = [[step, rate, efficiency, cost] for *_, step, _, rate, efficiency, cost in self.rows(self.study(deck))]
         self.assertEqual(rows, [["2.0000", "128", "1.000", "7812.50"], ["1.0000", "256", "1.000", "7812.50"]])
 

@@ -8,16 +8,19 @@ import pathlib
 import re
 import signal
 import subprocess
-import time
 
+from hangs import assert_reported_in_time
 from program import BINARY, MPIEXEC, SMALL, Program, end, main, ranks_of, trajectory
+from turns import chosen
 
 DECK = {
     **SMALL,
     "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 16},
-    "train": {"steps": 8, "seed": 3},
+    "train": {"steps": 8, "seed": 3, "eval_batches": 1},
     "trace": {"level": "off"},
 }
+TIMEOUT = 8
+SUBJECT = ("src/sync", "include/shoal/sync")
 LATE = "--sync.average_overlap=true"
 FEW = ("--sync.localsgd_frequency=3", "--sync.slowmo_frequency=6")
 KINDS = {
@@ -50,6 +53,9 @@ def nodes_of(ranks):
 
 
 class Sync(Program):
+    takes_turns = SUBJECT
+    with_rows = ("test_resume_between_synchronisations",)
+
     def run_of(self, kind, *options, ranks=4, per_node=2, **more):
         return self.train(self.deck(DECK), *KINDS[kind], nodes_of(per_node), *options, ranks=ranks, **more)
 
@@ -176,7 +182,7 @@ class Sync(Program):
         return self.run_of(kind, "--checkpoint.resume=latest", *options, per_node=per_node, out=out, **more)
 
     def test_resume_between_synchronisations(self):
-        for kind in KINDS:
+        for kind in chosen(KINDS, SUBJECT, str):
             straight = self.straight(kind)
             for at in (3, 5, 7) if kind == "slowmo" else (UNDER_WAY.get(kind, 5),):
                 again = self.resumed(kind, at)
@@ -331,11 +337,11 @@ class Sync(Program):
         steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual(steps, list(range(1, int(said[1]) + 1)))
 
-    def skipping(self):
-        """Finds options with which the gradients of one node overflow 16 bits more often than those of the other.
-        Returns them, and the number of updates that each node skipped in 8 steps. Where the limit is depends on the
+    def skipping(self, kinds):
+        """Finds options with which the gradients of one node overflow 16 bits more often than those of the other, both nodes
+        train in some of the 8 steps, and runs of all these kinds leave updates out. Where the limit is depends on the
         processor."""
-        for rate in (30, 25, 35, 20, 40, 28, 32):
+        for rate in (30, 25, 35, 20, 40, 28, 32, 22, 38, 26, 45, 33, 24, 50):
             options = (
                 f"--optimizer.lr={rate}",
                 "--train.grad_clip=0",
@@ -347,17 +353,24 @@ class Sync(Program):
             told = self.shoal("info", self.dir / out / "checkpoints" / "step_00000008.h5").stdout
             skipped = [int(count) for count in re.findall(r"node/\d/skipped_updates +(\d+)", told)]
             self.assertEqual(len(skipped), 2, told)
-            if skipped[0] != skipped[1]:
-                return options, skipped
-        self.fail("the nodes always left out as many updates")
+            if skipped[0] == skipped[1] or min(skipped) >= 7:
+                continue
+            runs = [self.straight(kind, *options, codes=MAYBE_NO_UPDATE) for kind in kinds]
+            if all(run["verdict"]["exit_code"] == 0 and self.left_out(run) > 0 for run in runs):
+                return options
+        self.fail("at no rate one node left out more updates than the other")
+
+    @staticmethod
+    def left_out(run):
+        """In how many steps a node left its update out, as the mean over nodes says."""
+        return [norm for _, norm in run["grad_norms"]].count(None)
 
     def test_a_node_that_leaves_an_update_out_keeps_the_rhythm(self):
-        options, skipped = self.skipping()
-        self.assertLess(min(skipped), 7, "a node that still trains")
-        for kind in ("localsgd", "slowmo late in 8 bits"):
+        kinds = ("localsgd", "slowmo late in 8 bits")
+        options = self.skipping(kinds)
+        for kind in kinds:
             straight = self.straight(kind, *options)
             self.assertEqual([step for step, _ in straight["losses"]], list(range(1, 9)), kind)
-            self.assertIn(None, [norm for _, norm in straight["grad_norms"]], f"{kind}: the mean over nodes says so")
             sharded = self.run_of(kind, *options, "--zero.stage=2")
             self.assertEqual(trajectory(sharded), trajectory(straight), kind)
             again = self.resumed(kind, 5, *options, codes=MAYBE_NO_UPDATE)
@@ -371,8 +384,13 @@ class Sync(Program):
         had ended."""
         # The launcher must not notice the end of rank 3, because it would kill the others: a shell stays alive in its
         # place.
-        stays = '"$0" "$@"; code=$?; test $code -lt 128 || sleep 60; exit $code'
-        arguments = ("--train.steps=1000000", "--checkpoint.every=200", "--comm.timeout=8", f"--output.dir={out}")
+        stays = '"$0" "$@"; code=$?; test $code -lt 128 || sleep 100; exit $code'
+        arguments = (
+            "--train.steps=1000000",
+            "--checkpoint.every=200",
+            f"--comm.timeout={TIMEOUT}",
+            f"--output.dir={out}",
+        )
         command = [MPIEXEC, "-n", "4", "sh", "-c", stays, BINARY, "train", str(self.deck(DECK)), *KINDS["slowmo"]]
         run = subprocess.Popen(
             [*command, nodes_of(2), *arguments],
@@ -388,10 +406,9 @@ class Sync(Program):
             for number in ranks_of(out)
             if b"PMI_RANK=3\0" in pathlib.Path(f"/proc/{number}/environ").read_bytes()
         ]
-        begin = time.monotonic()
         os.kill(victim, how)
         _, said = run.communicate(timeout=60)
-        return said, run.returncode, time.monotonic() - begin
+        return said, run.returncode
 
     def test_a_node_that_dies_ends_the_run_which_goes_on_with_fewer(self):
         """If a rank is killed, ranks on its machine notice that its process is gone. If it is stopped, which is like a
@@ -402,12 +419,13 @@ class Sync(Program):
         }
         for how, words in named.items():
             out = self.dir / how.name
-            said, code, seconds = self.without_rank_3(how, out)
+            said, code = self.without_rank_3(how, out)
             self.assertNotEqual(code, 0)
             lines = [line for line in said.splitlines() if line.startswith("shoal: ")]
             self.assertEqual(len(lines), 1, said)
             self.assertRegex(lines[0], words)
-            self.assertLess(seconds, 20, "comm.timeout, and time to ask")
+            if how == signal.SIGSTOP:
+                assert_reported_in_time(self, lines[0], TIMEOUT)
         steps = max(int(re.search(r"_(\d+)", f.name).group(1)) for f in (out / "checkpoints").glob("step_*.h5"))
         again = self.shoal(
             "train",

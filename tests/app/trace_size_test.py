@@ -17,8 +17,9 @@ class TraceSize(Program):
         return (self.dir / f"out-{steps}/trace.h5").stat().st_size
 
     def test_a_rank_writes_less_than_a_megabyte_in_an_hour(self):
-        """At level comm, with 12 blocks and ZeRO stage 1, without what the file has once. Measured: 180 to 240 bytes a
-        step, depending on how irregular the times are; 1475 without compression."""
+        """At level comm, with 12 blocks and ZeRO stage 1, without what the file has once. Measured: 180 to 245 bytes a
+        step, depending on how irregular the times are, which are most so among 20 other programs on one core; 1475 without
+        compression."""
         few, many = 40, 240
         grown = (self.size(many) - self.size(few)) / (many - few) / RANKS
         print(f"{grown:.0f} bytes per step and rank")

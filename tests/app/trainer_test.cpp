@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who reports what in a pipeline: losses come from the last stage; a gradient that is not finite, and the wish to stop, from
 // any.
-#include "app/trainer.hpp"
+#include "app/train/trainer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::app {
-namespace {
+namespace of_trainer_test {
 
 using testing::HasSubstr;
 
@@ -38,12 +38,12 @@ bool first_stage() { return world().position().pipeline == 0; }
 template <typename PrepareStates>
 Reports reports(int stages, const PrepareStates& prepare_states, bool wants_stop = false) {
   world().make_groups(test::comm_options(), {.tensor = 1, .pipeline = stages});
-  const Setup setup = prepare(world(), tiny(stages), world().size(), Purpose::train);
-  Machine machine(setup, world());
-  machine.engine.initialize(1);
-  machine.engine.wait_for_parameters();
-  prepare_states(machine.engine);
-  Trainer trainer(setup, world(), machine);
+  const ResolvedRun resolved = resolve(world(), tiny(stages), world().size(), Purpose::train);
+  Assembly assembly(resolved, world());
+  assembly.engine.initialize(1);
+  assembly.engine.wait_for_parameters();
+  prepare_states(assembly.engine);
+  Trainer trainer(resolved, world(), assembly);
   const double validation = trainer.evaluate(0);
   return {validation, trainer
                           .step(
@@ -80,5 +80,5 @@ TEST_F(Stages, AllStopIfARankOfTheFirstOneWantsTo) {
                   .step.stop);
 }
 
-}  // namespace
+}  // namespace of_trainer_test
 }  // namespace shoal::app

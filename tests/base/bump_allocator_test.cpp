@@ -9,7 +9,7 @@
 #include "shoal/base/error.hpp"
 
 namespace shoal {
-namespace {
+namespace of_bump_allocator_test {
 
 TEST(BumpAllocator, BuffersFollowOneAnotherAtWholeCacheLines) {
   alignas(64) std::array<std::byte, 200> memory;
@@ -53,5 +53,5 @@ TEST(BumpAllocator, FailsBeyondItsMemory) {
   EXPECT_THROW(none.take_bytes(1), Error);
 }
 
-}  // namespace
+}  // namespace of_bump_allocator_test
 }  // namespace shoal

@@ -8,7 +8,7 @@
 #include <string_view>
 
 namespace shoal {
-namespace {
+namespace of_error_test {
 
 /// Returns the Error that act() throws. The test fails if it throws none.
 Error thrown_by(const std::function<void()>& act) {
@@ -62,5 +62,5 @@ TEST(Error, ExitCodes) {
   EXPECT_EQ(static_cast<int>(Exit::requeue), 75);
 }
 
-}  // namespace
+}  // namespace of_error_test
 }  // namespace shoal

@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace shoal {
-namespace {
+namespace of_heartbeat_test {
 
 using namespace std::chrono_literals;
 
@@ -64,5 +64,5 @@ TEST(Heartbeat, AnotherThreadSeesPhaseAndSilence) {
   EXPECT_GE(silence, pause_ns);
 }
 
-}  // namespace
+}  // namespace of_heartbeat_test
 }  // namespace shoal

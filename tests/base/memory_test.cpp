@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "shoal/base/error.hpp"
 
 namespace shoal {
-namespace {
+namespace of_memory_test {
 
 /// Takes memory in its constructor, as the program's modules do: first from a Memory that counts, then from a real one.
 struct Buffers {
@@ -90,6 +91,78 @@ TEST(Memory, EntriesAddUpToWhatWasTaken) {
   EXPECT_EQ(bytes, memory.taken().total());
 }
 
+/// Two kinds, each with buffers that messages use and one between them that they do not.
+struct Sent {
+  Span<float> first, second, kept, third, sums, gathered;
+  explicit Sent(Memory& memory)
+      : first(memory.take<float>(Kind::parameters, 16, "first", Use::messages)),
+        sums(memory.take<float>(Kind::buffers, 20, "sums", Use::collectives)) {
+    second = memory.take<float>(Kind::parameters, 5, "second", Use::collectives);
+    kept = memory.take<float>(Kind::parameters, 100, "kept");
+    third = memory.take<float>(Kind::parameters, 7, "third", Use::messages);
+    memory.take<float>(Kind::staging, 3, "tokens", Use::messages);  // the host's: it needs no image
+    gathered = memory.take<float>(Kind::buffers, 16, "gathered", Use::messages);
+  }
+};
+
+Ledger plan_of_sent(Images images) {
+  Memory counting(images);
+  const Sent sent(counting);
+  return counting.taken();
+}
+
+TEST(Memory, ImagesAreStagingMemoryOfWhatTheirCallsUse) {
+  const Ledger without = plan_of_sent(Images::none), some = plan_of_sent(Images::collectives),
+               all = plan_of_sent(Images::messages);
+  EXPECT_EQ(without.images(), 0U);
+  EXPECT_EQ(without[Kind::staging], 64U);
+  EXPECT_EQ(some.images(Kind::parameters), 64U);
+  EXPECT_EQ(some.images(Kind::buffers), 128U);
+  EXPECT_EQ(all.images(Kind::parameters), 3 * 64U);
+  EXPECT_EQ(all.images(Kind::buffers), 128U + 64U);
+  for (const Ledger& with : {some, all}) {
+    EXPECT_EQ(with[Kind::staging], 64U + with.images());
+    EXPECT_EQ(with[Kind::parameters], without[Kind::parameters]) << "images are not memory of their kind";
+    EXPECT_EQ(with.total(), without.total() + with.images());
+  }
+}
+
+std::byte* image_of(Span<const float> values) { return Memory::place_of(values.data()).value().image; }
+
+TEST(Memory, ImagesOfNeighboursAreNeighboursAndNoImagesOverlap) {
+  const Ledger planned = plan_of_sent(Images::messages);
+  Memory memory(planned, pages(), pages(), Images::messages);
+  const Sent sent(memory);
+  EXPECT_EQ(memory.taken(), planned);
+  ASSERT_NE(image_of(sent.first), nullptr);
+  EXPECT_EQ(image_of(sent.second), image_of(sent.first) + 64) << "of neighbours, although another kind was taken between";
+  EXPECT_EQ(image_of(sent.first.subspan(3)), image_of(sent.first) + 3 * sizeof(float));
+  EXPECT_EQ(image_of(sent.kept), nullptr);
+  EXPECT_EQ(image_of(sent.gathered), image_of(sent.sums) + 128);
+  std::vector<std::byte*> begins = {image_of(sent.first), image_of(sent.third), image_of(sent.sums)};
+  std::sort(begins.begin(), begins.end());
+  EXPECT_GE(begins[1] - begins[0], 64);
+  EXPECT_GE(begins[2] - begins[1], 64);
+  for (const Span<float> values : {sent.first, sent.second, sent.third, sent.sums, sent.gathered}) {
+    std::fill_n(image_of(values), values.size_bytes(), std::byte{1});  // in reach
+  }
+  EXPECT_EQ(std::count(sent.first.begin(), sent.first.end(), 0.0F), 16) << "an image is other memory";
+}
+
+TEST(Memory, OtherImagesThanPlannedAreRefused) {
+  Memory memory(plan_of_sent(Images::collectives), pages(), pages(), Images::messages);
+  try {
+    const Sent sent(memory);
+    FAIL() << "images were handed out that were not planned";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(
+        message.find("no room for second: memory of the host for its messages was planned with 64 bytes, 64 are taken"),
+        std::string::npos)
+        << message;
+  }
+}
+
 TEST(Memory, MoreThanTheMachineCanAddressIsRefused) {
   Ledger planned;
   planned[Kind::moments] = std::size_t{1} << 60U;
@@ -99,6 +172,15 @@ TEST(Memory, MoreThanTheMachineCanAddressIsRefused) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("moments"), std::string::npos) << error.what();
   }
+}
+
+TEST(MemoryDeathTest, SaysWhyMemoryCouldNotBeGivenBack) {
+  const auto refuse = [](void* /*at*/, std::size_t /*bytes*/) {
+    fail("cudaFree: an illegal memory access was encountered");
+  };
+  Ledger planned;
+  planned[Kind::gradients] = 64;
+  EXPECT_DEATH(Memory(planned, {pages().reserve, refuse}), "when memory for gradients was given back: cudaFree: an illegal");
 }
 
 TEST(Ledger, KindsHaveTheirOwnCountersAndNames) {
@@ -113,5 +195,5 @@ TEST(Ledger, KindsHaveTheirOwnCountersAndNames) {
   EXPECT_STREQ(name_of(Kind::staging), "staging");
 }
 
-}  // namespace
+}  // namespace of_memory_test
 }  // namespace shoal

@@ -17,7 +17,7 @@ constexpr const auto& table_of(Shape) { return shapes; }
 }  // namespace elsewhere
 
 namespace shoal {
-namespace {
+namespace of_names_test {
 
 using elsewhere::Shape;
 
@@ -36,5 +36,5 @@ TEST(Names, OfDTypesAreThoseOfDecks) {
   EXPECT_EQ(value_named<DType>("fp16"), DType::f16);
 }
 
-}  // namespace
+}  // namespace of_names_test
 }  // namespace shoal

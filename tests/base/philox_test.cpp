@@ -7,7 +7,7 @@
 #include <set>
 
 namespace shoal {
-namespace {
+namespace of_philox_test {
 
 // Known answers for Philox-4x32-10, published with Random123 1.x (kat_vectors).
 TEST(Philox, KnownAnswers) {
@@ -79,5 +79,5 @@ TEST(BoxMuller, HasTheMomentsOfTheNormalDistribution) {
   EXPECT_NEAR(product / n, 0.0, 4 * std::sqrt(1.0 / n));
 }
 
-}  // namespace
+}  // namespace of_philox_test
 }  // namespace shoal

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace {
+namespace of_printable_test {
 
 using shoal::printable;
 
@@ -30,4 +30,4 @@ TEST(Printable, EscapesInvalidUtf8) {
   EXPECT_EQ(printable("\xe6\x97"), "\\xe6\\x97");
 }
 
-}  // namespace
+}  // namespace of_printable_test

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace shoal {
-namespace {
+namespace of_pump_test {
 
 int first_calls = 0, second_calls = 0;
 void first() { ++first_calls; }
@@ -53,5 +53,5 @@ TEST_F(Pump, AFunctionMayUninstallItself) {
   EXPECT_EQ(first_calls, 1);
 }
 
-}  // namespace
+}  // namespace of_pump_test
 }  // namespace shoal

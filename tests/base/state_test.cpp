@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace shoal {
-namespace {
+namespace of_state_test {
 
 TEST(State, AShapeAsText) {
   EXPECT_EQ(shape_text({50257, 768}), "50257 x 768");
@@ -13,5 +13,5 @@ TEST(State, AShapeAsText) {
   EXPECT_EQ(shape_text({}), "");
 }
 
-}  // namespace
+}  // namespace of_state_test
 }  // namespace shoal

@@ -7,7 +7,7 @@
 #include <thread>
 
 namespace shoal::trace {
-namespace {
+namespace of_trace_test {
 
 class Trace : public testing::Test {
  protected:
@@ -130,5 +130,5 @@ TEST_F(Trace, TimeStartsAtZero) {
   EXPECT_GE(now_ns(), now);
 }
 
-}  // namespace
+}  // namespace of_trace_test
 }  // namespace shoal::trace

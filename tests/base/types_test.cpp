@@ -10,7 +10,7 @@
 #include "shoal/base/names.hpp"
 
 namespace shoal {
-namespace {
+namespace of_types_test {
 
 float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
@@ -168,5 +168,5 @@ TEST(RoundUp, ToTheNextMultiple) {
   EXPECT_EQ(round_up(65, 64), 128U);
 }
 
-}  // namespace
+}  // namespace of_types_test
 }  // namespace shoal

@@ -11,7 +11,6 @@ from pathlib import Path
 from bench_session import Bench, ratio_line, settled
 
 # isort: split
-import breakdown
 from launch import finish
 from measures_checkpoints import background, checkpoints
 from measures_limits import shares
@@ -20,7 +19,8 @@ from measures_pipeline import pipelines
 from measures_portable import kernel_by_kernel, whole
 from measures_products import products
 from measures_ranks import order_of_sums, scaling, stages
-from shoal_trace import Trace
+from shoal.read.trace import Trace
+from shoal.times import breakdown
 from verdicts import Line
 from work import WORKS, Work
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from bench_session import Bench, ratio_line
 from launch import RunFailed
-from shoal_trace import Trace
+from shoal.read.trace import Trace
 from verdicts import Line
 from work import Work
 

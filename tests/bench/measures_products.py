@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from bench_session import Bench, quick, ratio_line
-from breakdown import settled_steps
 from launch import RunFailed, finish, pinned
-from shoal_trace import Trace
+from shoal.read.trace import Trace
+from shoal.times.breakdown import settled_steps
 from verdicts import Line
 from work import Work
 

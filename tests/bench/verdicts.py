@@ -15,6 +15,7 @@ class Line:
     at_least: float | None = None
     at_most: float | None = None
     note: str = ""
+    required: bool = False  # what misses this target is no comparison, and so has failed
 
     def __post_init__(self):
         self.value = float(self.value)  # comparisons of numpy's numbers give a type that json cannot write
@@ -53,6 +54,11 @@ def print_lines(lines: list[Line]) -> None:
         cells = [row[0].ljust(widths[0]), row[1].rjust(widths[1])]
         cells += [cell.ljust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
         print("  ".join(cells).rstrip(), flush=True)
+
+
+def unmet(lines: list[Line]) -> list[str]:
+    """The names of lines that are required and have missed their target."""
+    return [line.name for line in lines if line.required and line.met is False]
 
 
 def conclude(lines: list[Line], failed: Sequence[str] = ()) -> bool:

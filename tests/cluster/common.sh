@@ -43,13 +43,14 @@ fill_links() {
   for i in $(seq "$1"); do "$cluster/vcluster" exec "node$i" sysctl -q net.ipv4.tcp_congestion_control=reno; done
 }
 
-# up TOOL [NODES]: starts two nodes, or so many, with a state directory for this test, and stops them when the test ends in any way.
+# up TOOL [NODES [OPTION...]]: starts two nodes, or so many, with a state directory for this test, and stops them when the test
+# ends in any way.
 up() {
   export VCLUSTER_STATE=/run/shoal-test-$$
   work=$(mktemp -d)
   trap '"$cluster/vcluster" down; rm -rf "$work"' EXIT
   trap 'exit 1' INT TERM
-  "$cluster/$1" up "${2:-2}" >"$work/up.log" 2>&1 || fail "${2:-2} virtual nodes did not come up"
+  "$cluster/$1" up "${2:-2}" "${@:3}" >"$work/up.log" 2>&1 || fail "${2:-2} virtual nodes did not come up"
   export SHOAL_DECK=$work/tiny.cfg
   cat >"$SHOAL_DECK" <<'DECK'
 [model]
@@ -63,6 +64,18 @@ global     = 8
 [train]
 steps      = 3
 DECK
+}
+
+# program_for_gpus FILE: writes a program that takes the place of one for GPUs in a script. It fails unless it is started as one,
+# prints the threads, the GPUs to which its rank is restricted and the number of its cores, and trains on processors.
+program_for_gpus() {
+  cat >"$1" <<PROGRAM
+#!/usr/bin/env bash
+[[ \$3 == --train.device=cuda ]] || { echo "not for GPUs: \$*"; exit 9; }
+echo "threads: \$OMP_NUM_THREADS, GPUs: \${CUDA_VISIBLE_DEVICES:-none}, cores: \${SLURM_CPUS_PER_TASK:-\$(nproc)}"
+exec "$SHOAL" "\$1" "\$2" "\${@:4}"
+PROGRAM
+  chmod +x "$1"
 }
 
 # check_run DIR RANKS: fails unless the run in DIR ended well, on RANKS ranks distributed over both nodes.
@@ -85,7 +98,7 @@ except ImportError:
     print("no h5py: the hosts in the trace were not checked")
 else:
     sys.path.insert(0, sys.argv[3])
-    from shoal_trace import Trace
+    from shoal.read.trace import Trace
 
     hosts = Trace.read(out).hosts
     assert hosts == ["node1"] * (ranks // 2) + ["node2"] * (ranks // 2), f"hosts by rank: {hosts}"

@@ -38,15 +38,26 @@ exec "$cluster/pbs-sim" qsub -o "$work/chain.\$(date +%s%N).log" "\${words[@]}" 
 STAND_IN
 cat >"$work/bin/qstat" <<STAND_IN
 #!$python
-import json, os, subprocess, sys, time
+import json, os, re, subprocess, sys, time
 job = json.loads(subprocess.check_output(["$cluster/pbs-sim", "qstat", "-f", sys.argv[-1]]))
 began = os.stat(os.path.join("$VCLUSTER_STATE", "pbs", job["id"], "nodefile")).st_mtime
 print("Job Id:", job["id"])
 print("    stime =", time.ctime(began))
 print("    Resource_List.select =", job["select"])
+for name in ("ncpus", "ngpus"):
+    chunks = re.findall(r"(?:^|\+)(\d*)[^+]*\b%s=(\d+)" % name, job["select"])
+    print("    Resource_List.%s =" % name, sum(int(count or 1) * int(each) for count, each in chunks))
 print("    Resource_List.walltime =", time.strftime("%H:%M:%S", time.gmtime(job["walltime"])))
 STAND_IN
 chmod +x "$work/bin/qsub" "$work/bin/qstat"
+
+# With GPUs. The cores of a rank are its part of ncpus, whatever ompthreads says.
+program_for_gpus "$work/for_gpus"
+(cd "$work" && SHOAL=$work/for_gpus PATH=$work/bin:$PATH timeout 90 "$cluster/pbs-sim" qsub -W block=true -o "$work/gpus.log" \
+  -l select=2:ncpus=2:ngpus=2:mpiprocs=2:ompthreads=2 -v "PATH,SHOAL,SHOAL_DECK,SHOAL_COMM_WAIT,SHOAL_OUT=$work/gpus" \
+  "$source_root/jobscripts/pbs.sh") >/dev/null || fail "the job with GPUs ended with status $?"
+check_run "$work/gpus" 4
+[[ $(grep -cx 'threads: 1, GPUs: none, cores: 1' "$work/gpus.log") -eq 4 ]] || fail "not 4 ranks for GPUs with a core and a thread"
 
 # next_job COUNT: waits until the chain has submitted its job number COUNT, and prints its id.
 next_job() {

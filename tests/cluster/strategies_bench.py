@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "bench"), str(ROOT / "analysis")]
-from shoal_run import Run
+from shoal.read.run import Run
 from verdicts import Line, conclude, print_lines
 
 DECK = ROOT / "tests" / "cluster" / "strategies.cfg"

@@ -19,8 +19,8 @@ constexpr std::size_t n = 5;
 struct Arenas {
   Span<float> from, into;
   device::DeviceMemory memory{[this](Memory& m) {
-    from = m.take<float>(Kind::buffers, n, "from");
-    into = m.take<float>(Kind::buffers, n, "into");
+    from = m.take<float>(Kind::buffers, n, "from", Use::collectives);
+    into = m.take<float>(Kind::buffers, n, "into", Use::collectives);
   }};
   std::vector<float> values = {1, 2, 3, 4, 5};
 

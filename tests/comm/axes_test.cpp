@@ -15,7 +15,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_axes_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -176,5 +176,5 @@ TEST_F(GroupsAlongAxes, MustDivideTheRanksAndBeTheSameEverywhere) {
   }
 }
 
-}  // namespace
+}  // namespace of_axes_test
 }  // namespace shoal::comm

@@ -7,14 +7,14 @@
 #include <numeric>
 #include <vector>
 
+#include "comm/world/mpi_communicator.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/comm/communicator.hpp"
-#include "shoal/comm/mpi_communicator.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_collectives_test {
 
 /// The values of rank r. They differ by rank and index, and their sums are exact.
 template <typename T>
@@ -181,5 +181,5 @@ TEST_P(MpiCollectives, TagsOfCompositeOperationsAreReusedAndDifferFromThoseOfMes
   EXPECT_EQ(tag, first);
 }
 
-}  // namespace
+}  // namespace of_collectives_test
 }  // namespace shoal::comm

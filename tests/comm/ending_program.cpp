@@ -16,16 +16,17 @@
 #include <thread>
 #include <vector>
 
-#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/mpi_free.hpp"
 #include "shoal/base/pump.hpp"
+#include "shoal/comm/launched.hpp"
 #include "shoal/comm/watchdog.hpp"
 #include "shoal/comm/world.hpp"
 
 namespace {
 
-std::atomic<bool> launcher_is_slow{false}, mpi_fails{false};
+std::atomic<bool> launcher_is_slow{false}, mpi_fails{false}, messages_are_late{false};
 
 MPI_Comm counted = MPI_COMM_NULL;
 std::atomic<int> sent_in_counted{0};
@@ -47,6 +48,10 @@ int MPI_Improbe(int source, int tag, MPI_Comm communicator, int* flag, MPI_Messa
 
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request) {
   if (communicator == counted) ++sent_in_counted;
+  if (communicator == counted && messages_are_late) {
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+  }
   return PMPI_Isend(data, count, type, to, tag, communicator, request);
 }
 
@@ -93,7 +98,7 @@ void suspended(World& world) {
     for (const pid_t process : all) kill(process, SIGCONT);
     _exit(0);
   }
-  const shoal::Absence absence;
+  const shoal::MpiFree mpi_free;
   for (int i = 0; i < 2; ++i) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
@@ -127,7 +132,7 @@ void spin(double seconds) {
 /// Computes for ten times the timeout: first in a single kernel, then in many.
 void compute() {
   {
-    const shoal::Absence absence;
+    const shoal::MpiFree mpi_free;
     spin(5 * short_timeout_s);
   }
   for (int i = 0; i < 100; ++i) {
@@ -148,7 +153,7 @@ void without_rank_1(World& world, const Act& act) {
 /// Computes for four times the timeout, but uses little processor time.
 void compute_gently() {
   for (int i = 0; i < 40; ++i) {
-    const shoal::Absence absence;
+    const shoal::MpiFree mpi_free;
     std::this_thread::sleep_for(std::chrono::duration<double>(0.1 * timeout_s));
     shoal::heartbeat::beat();
   }
@@ -206,7 +211,7 @@ std::unique_ptr<shoal::comm::Watchdog> watchdog_of_other_machines(World& world, 
 }
 
 Exit run(World& world, const std::string& how) {
-  world.check_launcher();
+  shoal::comm::check_launched(world.size(), shoal::comm::Expected::whole_job);
   shoal::comm::CommOptions options;
   options.timeout = how == "computes" ? short_timeout_s : timeout_s;
   world.make_groups(options);
@@ -229,13 +234,18 @@ Exit run(World& world, const std::string& how) {
   if (how == "killed_and_fails") killed_and_fails(world);
   if (how == "mpi_fails") {
     without_rank_1(world, [] {
-      const shoal::Absence absence;  // so that the watchdog's thread calls MPI
+      const shoal::MpiFree mpi_free;  // so that the watchdog's thread calls MPI
       mpi_fails = true;
       std::this_thread::sleep_for(std::chrono::seconds(100));
     });
   }
   if (how == "killed") without_rank_1(world, [] { raise(SIGKILL); });
   if (how == "stopped") without_rank_1(world, [] { raise(SIGSTOP); });
+  if (how == "late_messages") {
+    counted = *static_cast<const MPI_Comm*>(world.inquiry_communicator());
+    messages_are_late = true;
+    without_rank_1(world, [] { raise(SIGSTOP); });
+  }
   const auto stall = [] { std::this_thread::sleep_for(std::chrono::seconds(100)); };
   if (how == "stalled" || how == "unseen") without_rank_1(world, stall);
   if (how == "two_stalled") {
@@ -256,7 +266,7 @@ Exit run(World& world, const std::string& how) {
   if (how == "asks") ask_about_rank_1(world);
   if (how == "stuck_kernel") {
     without_rank_1(world, [&] {
-      const shoal::Absence absence;
+      const shoal::MpiFree mpi_free;
       stall();
     });
   }

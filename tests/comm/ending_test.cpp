@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/hang_reported.hpp"
 #include "support/launched.hpp"
 
 namespace {
@@ -24,6 +25,12 @@ using shoal::test::launch;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
+
+constexpr double timeout_s = 3;  // as in ending_program.cpp
+
+void expect_reported_in_time(const Ended& ended, double more_s = 0) {
+  shoal::test::expect_reported_in_time(ended.said, timeout_s, more_s);
+}
 
 Ended run(const std::string& how, int ranks, const std::string& environment = "") {
   return launch(std::string(ENDING_PROGRAM) + " " + how, ranks, environment);
@@ -73,14 +80,12 @@ TEST(Ending, WhatOneRankSeesIsSaidByItAndEndsAllAtOnce) {
   EXPECT_EQ(ended.code, 1) << ended.said;
   EXPECT_THAT(ended.said, HasSubstr("shoal: rank 1: the disk is on fire\n"));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
-  EXPECT_LT(ended.seconds, 5);
 }
 
 TEST(Ending, AnErrorThatOthersDoNotSeeIsBounded) {
   const Ended ended = run("seen_by_one", 2);
   EXPECT_EQ(ended.code, 2) << ended.said;
   EXPECT_THAT(ended.said, HasSubstr("shoal: rank 1: only rank 1 thinks so\n"));
-  EXPECT_LT(ended.seconds, 15);
 }
 
 TEST(Ending, AWorldOfAnotherSizeThanTheJobsIsRefused) {
@@ -92,29 +97,27 @@ TEST(Ending, AWorldOfAnotherSizeThanTheJobsIsRefused) {
 /// mpiexec would end the other ranks itself (hydra 4.0.2 sometimes even with -disable-auto-cleanup), so it must not notice
 /// the death: a shell, the parent of the killed rank, continues.
 TEST(Ending, AKilledRankIsNamedByTheOthers) {
-  const Ended ended = launch("sh -c '" ENDING_PROGRAM " killed; code=$?; test $code -lt 128 || sleep 30; exit $code'", 3);
+  const Ended ended = launch("sh -c '" ENDING_PROGRAM " killed; code=$?; test $code -lt 128 || sleep 100; exit $code'", 3);
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 0: rank 1 \\(.*, process [0-9]+\\) died without an error message"));
   EXPECT_EQ(count(ended.said, "died without an error message"), 1U) << ended.said;
-  EXPECT_LT(ended.seconds, 20);
 }
 
 TEST(Ending, ARankThatSaidWhyItEndsDidNotDieWithoutAMessage) {
-  const Ended ended = launch("sh -c '" ENDING_PROGRAM " fails_slowly; code=$?; test $code != 1 || sleep 30; exit $code'", 3);
+  const Ended ended =
+      launch("sh -c '" ENDING_PROGRAM " fails_slowly; code=$?; test $code != 1 || sleep 100; exit $code'", 3);
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.said, HasSubstr("shoal: rank 1: the disk is on fire\n"));
   EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 0: rank 1 \\(.*, process [0-9]+\\) aborted this run"));
   EXPECT_THAT(ended.said, testing::Not(HasSubstr("without an error message")));
-  EXPECT_LT(ended.seconds, 20);
 }
 
 TEST(Ending, RanksThatAreGoneBesideOneThatAbortedAreNamed) {
   const Ended ended = launch(
-      "sh -c '" ENDING_PROGRAM " killed_and_fails; code=$?; test $code != 1 -a $code -lt 128 || sleep 30; exit $code'", 3);
+      "sh -c '" ENDING_PROGRAM " killed_and_fails; code=$?; test $code != 1 -a $code -lt 128 || sleep 100; exit $code'", 3);
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 0: rank 1 \\(.*, process [0-9]+\\) aborted this run.*; also gone: "
                                         "rank 2 \\(.*, process [0-9]+\\)\n"));
-  EXPECT_LT(ended.seconds, 20);
 }
 
 TEST(Ending, AnErrorOfMpiInTheWatchdogNamesTheRank) {
@@ -122,7 +125,6 @@ TEST(Ending, AnErrorOfMpiInTheWatchdogNamesTheRank) {
   EXPECT_EQ(ended.code, 1) << ended.said;
   EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 1 \\(.*, process [0-9]+\\): MPI_Improbe: "));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
-  EXPECT_LT(ended.seconds, 10);
 }
 
 /// mpiexec ends at once. The ranks' standard error goes to a file, since the pipe ends with the proxy.
@@ -160,7 +162,7 @@ TEST(Ending, AStalledRankIsReportedWithAllOthers) {
   EXPECT_THAT(ended.said, ContainsRegex("\n  ranks 0, 2, 3 wait for all_reduce \\(number 3 of group all\\) for [0-9].* s"));
   EXPECT_THAT(ended.said, HasSubstr("\n  of group all, ranks 0, 2, 3 have started 3 collectives, rank 1 has started 2\n"));
   EXPECT_EQ(count(ended.said, "sign of life"), 2U) << "headline and table, once: " << ended.said;
-  EXPECT_LT(ended.seconds, 20);
+  expect_reported_in_time(ended);
 }
 
 /// If a rank's memory cannot be read (it is on another machine, alone), the ranks that wait for it report it. (The program
@@ -172,7 +174,7 @@ TEST(Ending, AStalledRankOfAnotherMachineIsReportedByThoseThatWait) {
                                 HasSubstr("no sign of life from rank 1 ("), HasSubstr("\n  rank 1 does not answer"),
                                 ContainsRegex("\n  ranks 0, 2 wait for all_reduce \\(number 4 of group all\\) for ")));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
-  EXPECT_LT(ended.seconds, 20);
+  expect_reported_in_time(ended);
 }
 
 TEST(Ending, SeveralStalledRanksAreOneReport) {
@@ -181,6 +183,7 @@ TEST(Ending, SeveralStalledRanksAreOneReport) {
   EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 1 \\(.*\\), rank 3 \\(.*\\) have shown no sign of life for"));
   EXPECT_THAT(ended.said, ContainsRegex("\n  ranks 1, 3 show no sign of life"));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
+  expect_reported_in_time(ended);
 }
 
 TEST(Ending, RanksAtDifferentCollectivesArePointedOut) {
@@ -192,6 +195,7 @@ TEST(Ending, RanksAtDifferentCollectivesArePointedOut) {
                                 HasSubstr("  of group all, rank 1 has started 3 collectives, ranks 0, 2 have started 2\n"),
                                 HasSubstr("  of group node, ranks 0, 2 have started 1 collective, rank 1 has started 0\n")));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
+  expect_reported_in_time(ended);
 }
 
 TEST(Ending, WhoComputesForTenTimesTheTimeoutIsAlive) {
@@ -219,7 +223,7 @@ TEST(Ending, IfTheRankThatAsksIsStoppedTheNextOneAsks) {
   EXPECT_EQ(ended.code, 1) << ended.said;
   EXPECT_THAT(ended.said, AllOf(ContainsRegex("shoal: rank 2 has waited [0-9]+ s for all_reduce"),
                                 ContainsRegex("no sign of life from (rank 0 \\(.*\\), )?rank 1 \\(")));
-  EXPECT_LT(ended.seconds, 20);
+  expect_reported_in_time(ended, timeout_s / 2);  // another one asks: see inquiry.hpp
 }
 
 TEST(Ending, WhoTakesOverAskingDoesNotCallThoseMuteThatItHasNotHeard) {
@@ -235,7 +239,7 @@ TEST(Ending, WhoDoesNotComputeIsNot) {
     EXPECT_NE(ended.code, 0);
     EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 1 \\(.*, process [0-9]+\\) has shown no sign of life for [0-9]+ s"));
     EXPECT_EQ(count(ended.said, "shoal:"), 1U) << how << ": " << ended.said;
-    EXPECT_LT(ended.seconds, 20);
+    expect_reported_in_time(ended);
   }
 }
 
@@ -244,7 +248,7 @@ TEST(Ending, RanksThatStallTogetherSaySoOnce) {
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 0 \\(.*, process [0-9]+\\) has shown no sign of life for [0-9]+ s"));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
-  EXPECT_LT(ended.seconds, 20);
+  expect_reported_in_time(ended);
 }
 
 TEST(Ending, AStoppedRankIsNamedByThoseThatWait) {
@@ -254,7 +258,14 @@ TEST(Ending, AStoppedRankIsNamedByThoseThatWait) {
                                 ContainsRegex("rank 1 shows no sign of life for [0-9]+ s, its process is stopped"),
                                 HasSubstr("ranks 0, 2 wait for all_reduce")));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
-  EXPECT_LT(ended.seconds, 20);
+  expect_reported_in_time(ended);
+}
+
+TEST(Ending, RanksThatDoNotHearEachOtherReportOnce) {
+  const Ended ended = run("late_messages", 8);
+  EXPECT_EQ(ended.code, 1) << ended.said;
+  EXPECT_THAT(ended.said, ContainsRegex("rank 1 shows no sign of life for [0-9]+ s, its process is stopped"));
+  EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
 }
 
 TEST(Ending, ASuspendedJobContinues) {
@@ -269,6 +280,7 @@ TEST(Ending, RanksThatWaitForDifferentThingsAreShown) {
   EXPECT_EQ(ended.code, 1) << ended.said;
   EXPECT_THAT(ended.said, AllOf(HasSubstr("for all_reduce #"), HasSubstr("all ranks are waiting (a deadlock"),
                                 HasSubstr("rank 1 waits for receive (group all)")));
+  expect_reported_in_time(ended);
 }
 
 TEST(Ending, AWaitWithinTheTimeoutIsNoFault) {

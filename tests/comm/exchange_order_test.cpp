@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// [Note: clear-to-send before data] in src/comm/mpi_communicator.cpp: the order of an exchange's calls, seen through MPI's
-// profiling interface.
+// [Note: clear-to-send before data] in src/comm/world/mpi_communicator.cpp: the order of an exchange's calls, seen through
+// MPI's profiling interface.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -10,7 +10,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_groups_test {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -85,19 +85,6 @@ TEST_F(GroupsOf, RanksWithOtherOptionsAreNamed) {
               ThrowsMessage<Error>(HasSubstr("rank " + std::to_string(world.size() - 1) + " was given other comm options")));
 }
 
-TEST(Launcher, TheWorldMustHaveTheJobsSize) {
-  World& world = test::world();
-  setenv("SLURM_NTASKS", std::to_string(world.size()).c_str(), 1);
-  EXPECT_NO_THROW(world.check_launcher());
-  setenv("SLURM_NTASKS", "77", 1);
-  EXPECT_THAT([&] { world.check_launcher(); }, ThrowsMessage<Error>(HasSubstr("SLURM_NTASKS = 77")));
-  EXPECT_THAT([&] { world.check_launcher(); }, ThrowsMessage<Error>(HasSubstr("srun --mpi=pmi2")));
-  setenv("SLURM_NTASKS", "4x", 1);
-  EXPECT_THROW(world.check_launcher(), Error);
-  unsetenv("SLURM_NTASKS");
-  EXPECT_NO_THROW(world.check_launcher());
-}
-
 TEST(Library, ItsVersionIsALineWithoutTabs) {
   const auto [name, version] = library_version();
   EXPECT_EQ(name, "MPI");
@@ -105,5 +92,5 @@ TEST(Library, ItsVersionIsALineWithoutTabs) {
   EXPECT_EQ(version.find_first_of("\n\t"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace of_groups_test
 }  // namespace shoal::comm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of a report about a hang: hundreds of ranks in a few lines, and collectives that do not fit together.
-#include "../../src/comm/hang_report.hpp"
+#include "comm/hang/hang_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 
 namespace shoal::comm {
-namespace {
+namespace of_hang_report_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -107,5 +107,5 @@ TEST(HangTable, StatesBeyondAPageAreCounted) {
   EXPECT_LT(lines(table), 50);
 }
 
-}  // namespace
+}  // namespace of_hang_report_test
 }  // namespace shoal::comm

@@ -9,7 +9,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_native_test {
 
 /// A message of two units: block d has elements of both, in numbers that differ by rank; some spans are empty.
 struct Units {
@@ -125,5 +125,5 @@ TEST(Native, TheTreeHasNoAllReduce) {
 
 INSTANTIATE_TEST_SUITE_P(Messages, NativeTest, testing::Combine(testing::Bool(), testing::Bool()));
 
-}  // namespace
+}  // namespace of_native_test
 }  // namespace shoal::comm

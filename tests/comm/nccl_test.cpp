@@ -33,8 +33,9 @@ template <typename T>
 class Array {
  public:
   explicit Array(std::vector<T> values)
-      : host_(std::move(values)),
-        memory_([this](Memory& memory) { data_ = memory.take<T>(Kind::gradients, host_.size(), "values"); }) {
+      : host_(std::move(values)), memory_([this](Memory& memory) {
+          data_ = memory.take<T>(Kind::gradients, host_.size(), "values", Use::collectives);
+        }) {
     device::copy(data_.size_bytes(), host_.data(), data_.data());
   }
   Span<T> data() const { return data_; }
@@ -54,8 +55,9 @@ class Nccl : public testing::Test {
  protected:
   Nccl() { divide(0); }
   ~Nccl() override { test::world().make_groups({}); }
-  void divide(int ranks_per_node) {
+  void divide(int ranks_per_node, bool gather_group = false) {
     CommOptions options;
+    options.gather_group = gather_group;
     options.backend = Backend::nccl;
     options.ranks_per_node = ranks_per_node;
     test::world().make_groups(options);
@@ -155,6 +157,15 @@ TEST_F(Nccl, GroupsOfANodeAndAcrossNodes) {
   }
 }
 
+TEST_F(Nccl, GathersThatAreApart) {
+  EXPECT_FALSE(all().gathers_apart());
+  divide(all().size() % 2 == 0 ? 2 : 1, true);
+  EXPECT_TRUE(all().gathers_apart());
+  expect_all_operations_as_mpi(all());
+  expect_all_operations_as_mpi(test::world().across());
+  expect_all_operations_as_mpi(test::world().node());
+}
+
 TEST_F(Nccl, OperationsComeAfterWhatPrecedesAndBeforeWhatFollows) {
   Array<float> values(std::vector<float>(part, 0.0F)), sums(std::vector<float>(part, 0.0F));
   const auto bytes = part * sizeof(float);
@@ -199,6 +210,18 @@ TEST_F(Nccl, CallsOfSeveralGroupsKeepTheirOrderUnlessTheEnvironmentSaysOtherwise
   divide(0);
   EXPECT_STREQ(std::getenv(variable), "0");
   setenv(variable, "1", 1);
+}
+
+TEST_F(Nccl, CollectivesOfNcclAreConnectedWhenCommunicatorsAreMade) {
+  const char* const variable = "NCCL_RUNTIME_CONNECT";
+  unsetenv(variable);
+  CommOptions options;
+  options.backend = Backend::nccl;
+  test::world().make_groups(options);
+  EXPECT_EQ(std::getenv(variable), nullptr) << "the tree uses none";
+  options.collectives = Collectives::native;
+  test::world().make_groups(options);
+  EXPECT_STREQ(std::getenv(variable), "0");
 }
 
 TEST_F(Nccl, MemoryOfBothKindsIsRefused) {

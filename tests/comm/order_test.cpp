@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// [Note: no message waits for another] in src/comm/messages.hpp, for more ranks than a test can start: for_each_message()
-// makes the lists of messages, and each rank has only the first few of its list in flight.
+// [Note: no message waits for another] in src/comm/operations/messages.hpp, for more ranks than a test can start:
+// for_each_message() makes the lists of messages, and each rank has only the first few of its list in flight.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
 #include <vector>
 
-#include "../../src/comm/tree_stages.hpp"
+#include "comm/collectives/tree_stages.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_order_test {
 
 struct Item {
   std::size_t place, message;
@@ -81,5 +81,5 @@ TEST(ForEachMessage, LeavesNoMessageWaitingForAnother) {
   EXPECT_FALSE(all_arrive(upwards, upwards, 4)) << "round a circle in one direction they would";
 }
 
-}  // namespace
+}  // namespace of_order_test
 }  // namespace shoal::comm

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "shoal/comm/shared_memory.hpp"
+#include "comm/world/shared_memory.hpp"
 
 namespace shoal::comm {
 namespace {

@@ -12,7 +12,7 @@
 #include "support/oracle.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_quantized_oracle_test {
 
 using kernels::QuantFormat;
 using kernels::QuantRounding;
@@ -202,5 +202,5 @@ TEST_F(QgzOracle, OurOwnRoundingHalvesTheMeansError) {
   }
 }
 
-}  // namespace
+}  // namespace of_quantized_oracle_test
 }  // namespace shoal::comm

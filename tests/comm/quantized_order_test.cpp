@@ -14,7 +14,7 @@
 #include "tree_cases.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_quantized_order_test {
 
 struct Shape {
   int nodes, locals;
@@ -96,5 +96,5 @@ INSTANTIATE_TEST_SUITE_P(ManyTerms, QuantizedOrder,
                          testing::Values(Shape{16, 1, 40}, Shape{16, 1, 40, deepspeed}, Shape{1, 16, 40},
                                          Shape{1, 16, 40, deepspeed}, Shape{4, 5, 40}, Shape{4, 5, 40, deepspeed}));
 
-}  // namespace
+}  // namespace of_quantized_order_test
 }  // namespace shoal::comm

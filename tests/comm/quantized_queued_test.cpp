@@ -10,7 +10,7 @@
 #include "shoal/base/names.hpp"
 
 namespace shoal::comm::quantized_test {
-namespace {
+namespace of_quantized_queued_test {
 
 constexpr int rounds = 2;  // in the second one there are residuals to add
 
@@ -182,5 +182,5 @@ TEST_F(QuantizedQueued, HasTheBitsOfTheHostDrivenFormInOneExchangePerStep) {
   }
 }
 
-}  // namespace
+}  // namespace of_quantized_queued_test
 }  // namespace shoal::comm::quantized_test

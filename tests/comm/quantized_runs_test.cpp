@@ -7,7 +7,7 @@
 #include "shoal/base/error.hpp"
 
 namespace shoal::comm::quantized_test {
-namespace {
+namespace of_quantized_runs_test {
 
 /// If the same gradient is reduced repeatedly, the mean of the results approaches the exact sum.
 SHOAL_RUN_IF(Quantized, ErrorFeedbackLosesNothingInTheLongRun, ranks > 1);
@@ -129,5 +129,5 @@ TEST_F(Quantized, WhatDoesNotFitIsRefused) {
   EXPECT_THROW((void)quantized_reduce_scatter(Nodes::groups(), buffer.blocks, DType::f32, {int8, int8}, none), Error);
 }
 
-}  // namespace
+}  // namespace of_quantized_runs_test
 }  // namespace shoal::comm::quantized_test

@@ -8,10 +8,11 @@
 #include "quantized_cases.hpp"
 
 namespace shoal::comm::quantized_test {
-namespace {
+namespace of_quantized_test {
 
 template <typename T>
 class QuantizedOf : public Quantized {};
+class QuantizedBytes : public Quantized {};
 using StorageTypes = testing::Types<float, bf16, f16>;
 TYPED_TEST_SUITE(QuantizedOf, StorageTypes);
 
@@ -103,8 +104,8 @@ TYPED_TEST(QuantizedOf, AllGatherIsTheOwnersCodesOnAllRanks) {
 }
 
 /// Bytes per rank on 2 nodes of 2 ranks, for blocks of 1024 elements: as in ZeRO++'s table, plus the scales.
-SHOAL_RUN_IF(Quantized, BytesBetweenNodesAreTheTheorys, ranks == 4);
-TEST_F(Quantized, BytesBetweenNodesAreTheTheorys) {
+SHOAL_RUN_IF(QuantizedBytes, BytesBetweenNodesAreTheTheorys, ranks == 4);
+TEST_F(QuantizedBytes, BytesBetweenNodesAreTheTheorys) {
   const Nodes nodes(2);
   const Lengths lengths(4, {1024});
   Buffer<bf16> parameters(lengths, 0), gradients(lengths, 0);
@@ -123,5 +124,5 @@ TEST_F(Quantized, BytesBetweenNodesAreTheTheorys) {
   EXPECT_EQ(traffic().at("reduce_scatter").inter, 512U + 16U);
 }
 
-}  // namespace
+}  // namespace of_quantized_test
 }  // namespace shoal::comm::quantized_test

@@ -12,7 +12,7 @@
 #include "tree_cases.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_queued_test {
 
 Communicator& group_of_all() { return test::world().all(); }
 
@@ -129,5 +129,5 @@ TEST(QueuedTree, TakesOneExchangeForEachLevel) {
   }
 }
 
-}  // namespace
+}  // namespace of_queued_test
 }  // namespace shoal::comm

@@ -77,7 +77,7 @@ class Reaching : public testing::TestWithParam<Reach> {
  protected:
   struct Arena {
     Span<float> all;
-    device::DeviceMemory memory{[this](Memory& m) { all = m.take<float>(Kind::buffers, 4, "all"); }};
+    device::DeviceMemory memory{[this](Memory& m) { all = m.take<float>(Kind::buffers, 4, "all", Use::collectives); }};
   };
   Reaching() { device::open({0, 1, GetParam()}); }
   ~Reaching() override { device::open({}); }

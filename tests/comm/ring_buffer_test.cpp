@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ring buffer for messages (src/comm/messages.hpp): regions in use never overlap, and no memory is lost.
+// The ring buffer for messages (src/comm/operations/messages.hpp): regions in use never overlap, and no memory is lost.
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <random>
 #include <vector>
 
-#include "../../src/comm/messages.hpp"
+#include "comm/operations/messages.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_ring_buffer_test {
 
 bool overlap(Span<std::byte> a, Span<std::byte> b) {
   return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
@@ -83,5 +83,5 @@ TEST(RingBuffer, TakesBackWhatIsOutAlone) {
   ring.give_back(second.value());
 }
 
-}  // namespace
+}  // namespace of_ring_buffer_test
 }  // namespace shoal::comm

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace shoal::comm {
-namespace {
+namespace of_topology_test {
 
 /// Nodes node1, node2, ... with these numbers of ranks.
 Topology nodes_of(const std::vector<int>& ranks) {
@@ -74,5 +74,5 @@ TEST(GroupKinds, AreAllNodeAndAcross) {
   EXPECT_EQ(kinds[2].part_of, (std::vector<int>{0, 1, 0, 1, 2})) << "the third rank has no counterpart: a group of one";
 }
 
-}  // namespace
+}  // namespace of_topology_test
 }  // namespace shoal::comm

@@ -11,7 +11,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_traffic_test {
 
 class TrafficOf : public testing::Test {
  protected:
@@ -173,5 +173,5 @@ TEST_F(TrafficOf, OperationsAndWaitsAreEvents) {
   EXPECT_LE(events.size(), 4U) << "messages of the tree are no events of their own";
 }
 
-}  // namespace
+}  // namespace of_traffic_test
 }  // namespace shoal::comm

@@ -17,7 +17,7 @@
 #include "tree_cases.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_tree_order_test {
 
 using Numbers = std::vector<float>;
 
@@ -119,5 +119,5 @@ INSTANTIATE_TEST_SUITE_P(Ranks, TreeOrder,
                          testing::Values(Size{2, 40}, Size{3, 5}, Size{4, 5}, Size{6, 5}, Size{8, 5}, Size{12, 5},
                                          Size{21, 3}));
 
-}  // namespace
+}  // namespace of_tree_order_test
 }  // namespace shoal::comm

@@ -14,7 +14,7 @@
 #include "tree_cases.hpp"
 
 namespace shoal::comm {
-namespace {
+namespace of_tree_reduce_test {
 
 Communicator& group() { return test::world().all(); }
 std::size_t ranks() { return static_cast<std::size_t>(group().size()); }
@@ -206,5 +206,5 @@ TEST(TreeScratch, BrokenElementsAreRefused) {
   EXPECT_NO_THROW(tree_all_gather(group(), blocks_in(buffer, layout), scratch).wait());
 }
 
-}  // namespace
+}  // namespace of_tree_reduce_test
 }  // namespace shoal::comm

@@ -11,7 +11,7 @@
 #include "shoal/config/options.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_command_line_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -160,5 +160,5 @@ TEST(CommandLine, NamesWhatIsNotBuilt) {
   EXPECT_THAT(parsed(train, {"--zero.tile_linear=1", "--train.dtype=bf16"}).not_built, IsEmpty());
 }
 
-}  // namespace
+}  // namespace of_command_line_test
 }  // namespace shoal::config

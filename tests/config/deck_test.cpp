@@ -7,7 +7,7 @@
 #include <filesystem>
 
 namespace shoal::config {
-namespace {
+namespace of_deck_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -119,5 +119,5 @@ TEST(DeckFile, NamesWhatCannotBeRead) {
   EXPECT_THAT(read_deck(folder).problems, ElementsAre(folder + ": not a file; expected the path of a deck"));
 }
 
-}  // namespace
+}  // namespace of_deck_test
 }  // namespace shoal::config

@@ -15,7 +15,7 @@
 #include "support/shared_data.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_deepspeed_oracle_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -142,5 +142,5 @@ TEST(DeepSpeedOracle, AllConfigurationsMeanWhatDeepSpeedMakesOfThem) {
   walk(oracle, 39);
 }
 
-}  // namespace
+}  // namespace of_deepspeed_oracle_test
 }  // namespace shoal::config

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options that follow from DeepSpeed configurations. Those that are refused are in tests/refusals/ds_*.json.
-#include "shoal/config/deepspeed.hpp"
+#include "config/deepspeed/deepspeed.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_deepspeed_test {
 
 namespace fs = std::filesystem;
 using testing::Contains;
@@ -87,6 +88,85 @@ TEST_F(DeepSpeed, TwoBatchSizesGiveTheThird) {
             "gradient_accumulation_steps (2) x ranks (1) = 8");
 }
 
+/// The templates of Hugging Face's libraries, in short: the deck has what the arguments of a training script have there.
+const char* const all_auto = R"({
+  "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+  "gradient_clipping": "auto", "steps_per_print": "auto", "fp16": {"enabled": "auto", "loss_scale": 0},
+  "bf16": {"enabled": "auto"},
+  "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}},
+  "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto",
+    "warmup_num_steps": "auto", "total_num_steps": "auto"}},
+  "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto"}})";
+
+TEST_F(DeepSpeed, AutoIsTheValueOfTheDeckOrOfTheCommandLine) {
+  const Invocation by_deck = run(all_auto, 2,
+                                 "batch.micro = 2\nbatch.global = 8\ntrain.dtype = bf16\ntrain.grad_clip = 0.5\n"
+                                 "train.steps = 20\ntrain.log_every = 3\noptimizer.lr = 3e-4\noptimizer.beta2 = 0.98\n"
+                                 "optimizer.weight_decay = 0.01\nschedule.warmup_steps = 4\n",
+                                 {"--optimizer.beta1=0.7"});
+  for (const auto& [option, expected] : std::vector<std::pair<const char*, const char*>>{{"batch.micro", "2"},
+                                                                                         {"batch.global", "8"},
+                                                                                         {"train.dtype", "bf16"},
+                                                                                         {"train.grad_clip", "0.5"},
+                                                                                         {"train.log_every", "3"},
+                                                                                         {"optimizer.lr", "3e-4"},
+                                                                                         {"optimizer.beta1", "0.7"},
+                                                                                         {"optimizer.beta2", "0.98"},
+                                                                                         {"optimizer.weight_decay", "0.01"},
+                                                                                         {"schedule.kind", "WarmupDecayLR"},
+                                                                                         {"schedule.warmup_max_lr", "3e-4"},
+                                                                                         {"schedule.warmup_steps", "4"},
+                                                                                         {"schedule.total_steps", "20"},
+                                                                                         {"zero.stage", "3"}}) {
+    EXPECT_EQ(value(by_deck, option), expected) << option;
+  }
+  EXPECT_NO_THROW(run(R"({"train_batch_size": 8})", 2, print(by_deck.options))) << "it is printed as a deck of the same run";
+}
+
+TEST_F(DeepSpeed, AutoIsTheDefaultWhereNothingIsSaid) {
+  const Options defaults, options = run(all_auto, 2).options;
+  EXPECT_EQ(options.batch.micro, defaults.batch.micro);
+  EXPECT_EQ(options.batch.global, 2 * defaults.batch.micro);
+  EXPECT_EQ(options.train.grad_clip, defaults.train.grad_clip);
+  EXPECT_EQ(options.optimizer.beta2, defaults.optimizer.beta2);
+  EXPECT_EQ(options.optimizer.weight_decay, defaults.optimizer.weight_decay);
+  EXPECT_EQ(options.schedule.warmup_steps, defaults.schedule.warmup_steps);
+  EXPECT_EQ(options.schedule.warmup_max_lr, defaults.optimizer.lr);
+  EXPECT_EQ(options.schedule.total_steps, defaults.train.steps);
+  EXPECT_EQ(options.comm.bucket_mb, defaults.comm.bucket_mb);
+  // The deck's schedule and optimizer, where these are "auto" as a whole.
+  const char* const open =
+      R"({"train_micro_batch_size_per_gpu": "auto", "optimizer": {"type": "auto", "params": {"lr": 0.5}},
+    "scheduler": {"type": "auto", "params": {"warmup_num_steps": 5}}})";
+  const Options of_deck = run(open, 1, "optimizer.kind = sgd\nschedule.kind = cosine\nschedule.warmup_steps = 3").options;
+  EXPECT_EQ(of_deck.optimizer.kind, optim::OptimizerKind::sgd);
+  EXPECT_EQ(of_deck.optimizer.lr, 0.5);
+  EXPECT_EQ(of_deck.schedule.kind, optim::ScheduleKind::cosine);
+  EXPECT_EQ(of_deck.schedule.warmup_steps, 3U);
+}
+
+TEST_F(DeepSpeed, OneNoteListsTheKeysThatAreAuto) {
+  const std::vector<std::string> notes =
+      run("{\"train_batch_size\": \"auto\",\n\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"auto\"}},\n"
+          "\"gradient_clipping\": \"auto\"}")
+          .notes;
+  EXPECT_THAT(notes, testing::ElementsAre("ds.json: \"auto\" stands for the value of the deck or the command line, else for "
+                                          "the default: train_batch_size, optimizer.params.lr, gradient_clipping"));
+}
+
+TEST_F(DeepSpeed, TheDeckGivesTheBatchThatTheFileLeavesOut) {
+  const auto batch = [](const std::string& json, const std::string& deck) {
+    const BatchOptions options = run(json, 2, deck).options.batch;
+    return std::pair(options.global, options.micro);
+  };
+  using Pair = std::pair<std::size_t, std::size_t>;
+  EXPECT_EQ(batch("{}", "batch.micro = 2\nbatch.global = 12"), Pair(12, 2));
+  EXPECT_EQ(batch("{}", "batch.global = 32"), Pair(32, 8)) << "as without the file";
+  EXPECT_EQ(batch(R"({"gradient_accumulation_steps": 2})", "batch.global = 32"), Pair(32, 8));
+  EXPECT_EQ(batch(R"({"gradient_accumulation_steps": 3, "train_batch_size": "auto"})", ""), Pair(48, 8));
+  EXPECT_EQ(batch(R"({"gradient_accumulation_steps": 3, "train_batch_size": "auto"})", "batch.micro = 2"), Pair(12, 2));
+}
+
 TEST_F(DeepSpeed, PrecedenceIsDefaultsDeckFileCommandLine) {
   const std::string json = "{\"train_batch_size\": 8,\n\"zero_optimization\": {\n\"stage\": 2}}";
   EXPECT_EQ(value(run(json), "zero.stage"), "2");
@@ -97,6 +177,15 @@ TEST_F(DeepSpeed, PrecedenceIsDefaultsDeckFileCommandLine) {
   EXPECT_EQ(refusal(json, 1, "\nzero.stage = 3"), both);
   EXPECT_EQ(refusal(json, 1, "\nzero.stage = 3", {"--zero.stage=1"}), both) << "the command line hides no contradiction";
   EXPECT_THAT(refusal(json, 1, "zero.stage = 0"), HasSubstr("zero.stage = 0, but ds.json:3")) << "a default that is said";
+}
+
+TEST_F(DeepSpeed, ADeckThatSaysHowOftenToLogNeedNotAgree) {
+  const std::string json = R"({"train_batch_size": 8, "steps_per_print": 2000})";
+  EXPECT_EQ(value(run(json), "train.log_every"), "2000");
+  EXPECT_EQ(value(run(json, 1, "train.log_every = 5"), "train.log_every"), "5");
+  EXPECT_THAT(run(json, 1, "train.log_every = 5").notes,
+              Contains("ds.json:1: steps_per_print = 2000: no effect: train.log_every = 5 in a.cfg:1"));
+  EXPECT_EQ(value(run(json, 1, "", {"--train.log_every=7"}), "train.log_every"), "7");
 }
 
 TEST_F(DeepSpeed, WhatItOnlyImpliesYieldsToTheDeck) {
@@ -135,7 +224,7 @@ TEST_F(DeepSpeed, SchedulersAreTheirNamesakes) {
     return run("{\"train_batch_size\": 8, \"scheduler\": " + block + "}").options.schedule;
   };
   EXPECT_EQ(schedule(R"({"type": "WarmupLR"})").warmup_steps, 1000U);
-  EXPECT_EQ(schedule(R"({"type": "WarmupLR", "params": {"warmup_num_steps": 0}})").warmup_steps, 0U);
+  EXPECT_EQ(schedule(R"({"type": "WarmupLR", "params": {"warmup_num_steps": 1}})").warmup_steps, 1U);  // 0: tests/refusals
   const auto decay = schedule(R"({"type": "WarmupDecayLR", "params": {"total_num_steps": 90, "warmup_num_steps": 1e1,
     "warmup_max_lr": 0.1, "warmup_min_lr": 0.01, "warmup_type": "linear", "last_batch_iteration": -1}})");
   EXPECT_EQ(decay.total_steps, 90U);
@@ -154,6 +243,19 @@ TEST_F(DeepSpeed, SchedulersAreTheirNamesakes) {
                   "\"cycle_max_lr\": 0.2, \"cycle_momentum\": false, \"cycle_max_mom\": 0.99}}}")
                   .notes,
               Contains(HasSubstr("cycle_max_mom = 0.99: no effect: cycle_momentum = false")));
+}
+
+/// DeepSpeed's default warm-up of 1000 steps fits into a decay of 1000 steps, but not into one of 999.
+TEST_F(DeepSpeed, ADecayMayBeAsLongAsItsDefaultWarmUp) {
+  const auto decay = [](const char* steps) {
+    return std::string(R"({"train_batch_size": 8, "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": )") +
+           steps + "}}}";
+  };
+  EXPECT_THAT(refusal(decay("999")), HasSubstr("needs the parameter warmup_num_steps"));
+  for (const char* const steps : {"1000", "1001"}) {
+    ASSERT_EQ(refusal(decay(steps)), "accepted") << steps;
+    EXPECT_EQ(run(decay(steps)).options.schedule.warmup_steps, 1000U);
+  }
 }
 
 TEST_F(DeepSpeed, WhatTheSchedulerOverrulesIsNotedAndNotSet) {
@@ -235,6 +337,31 @@ TEST_F(DeepSpeed, SizesInElementsBecomeOurs) {
   EXPECT_THAT(run_2.notes, Contains(HasSubstr("stage3_max_live_parameters = 1e6: no effect: zero.stage = 2")));
 }
 
+/// DeepSpeed's own bound of these sizes is 0 (but 1 for buckets), and min_loss_scale has none.
+TEST_F(DeepSpeed, BoundsAreThoseOfDeepSpeed) {
+  const Invocation zeros = run(R"({"train_batch_size": 8, "gradient_predivide_factor": 0.0, "zero_optimization": {"stage": 3,
+    "sub_group_size": 0, "stage3_max_reuse_distance": 0, "stage3_max_live_parameters": 0, "stage3_prefetch_bucket_size": 5e8,
+    "zero_hpz_partition_size": 0}})");
+  EXPECT_EQ(value(zeros, "zero.prefetch_units"), "0");
+  EXPECT_EQ(value(zeros, "zero.max_live_mb"), "auto");
+  EXPECT_EQ(value(zeros, "zero.hpz_size"), "off");
+  EXPECT_THAT(refusal(R"({"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 0}})"),
+              HasSubstr("reduce_bucket_size = 0"));
+  EXPECT_THAT(run(R"({"train_batch_size": 8.0, "zero_optimization": {"sub_group_size": 1e18,
+    "stage3_max_reuse_distance": 9223372036854775807}})")
+                  .notes,
+              Contains(HasSubstr("sub_group_size = 1e18: has no effect here")));
+  for (const char* const none : {"0", "-1"}) {
+    const Invocation scaled =
+        run(std::string(R"({"train_batch_size": 8, "fp16": {"enabled": true, "min_loss_scale": )") + none + "}}");
+    EXPECT_EQ(scaled.options.loss_scale.minimum, std::numeric_limits<float>::min());
+    EXPECT_THAT(scaled.notes, Contains(HasSubstr("no minimum")));
+    EXPECT_NO_THROW(run(R"({"train_batch_size": 8})", 1, print(scaled.options)));
+  }
+  EXPECT_THAT(refusal(R"({"train_batch_size": 8, "zero_optimization": {"sub_group_size": -1}})"),
+              HasSubstr("sub_group_size = -1"));
+}
+
 TEST_F(DeepSpeed, HpzOfOneIsOff) {
   const auto hpz = [](const char* ranks) {
     return run(std::string(R"({"train_batch_size": 8, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": )") +
@@ -270,9 +397,10 @@ TEST_F(DeepSpeed, TheLogSaysWhatBecameOfTheRest) {
   EXPECT_THAT(noted.notes, testing::ElementsAre("ds.json:1: ignored: a comment, which JSON does not allow",
                                                 "ds.json: gradient_clipping is absent: train.grad_clip = 1, the default of "
                                                 "DeepSpeed 0.19 (until 0.16 it was 0: no clipping)",
+                                                "ds.json: \"auto\" stands for the value of the deck or the command line, "
+                                                "else for the default: zero_optimization.overlap_comm",
                                                 "ds.json:2: zero_optimization.contiguous_gradients = true: has no effect "
                                                 "here: gradients are always stored in one flat buffer per unit",
-                                                "ds.json:3: zero_optimization.overlap_comm = \"auto\": the default is used",
                                                 "ds.json:3: steps_per_print = null: treated as absent",
                                                 "ds.json:4: compile: is not enabled"));
   EXPECT_THAT(noted.not_built, IsEmpty());
@@ -321,6 +449,26 @@ TEST_F(DeepSpeed, DeprecatedFormsAreTranslatedWithAWarning) {
               Contains(HasSubstr("deprecated; read as \"stage3_gather_16bit_weights_on_model_save\"")));
 }
 
+/// DeepSpeed's fields have these names, and those with stage3_ are aliases.
+TEST_F(DeepSpeed, NamesWithoutStage3MeanTheSame) {
+  const auto zero = [](const std::string& more) {
+    return "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 3,\n" + more + "}}";
+  };
+  const Invocation named = run(zero(R"("max_live_parameters": 1e6, "prefetch_bucket_size": 5e5,
+    "param_persistence_threshold": 1000, "max_reuse_distance": 1e6, "gather_16bit_weights_on_model_save": true,
+    "module_granularity_threshold": 0, "use_all_reduce_for_fetch_params": false, "allgather_sequential": false)"));
+  EXPECT_EQ(value(named, "zero.max_live_mb"), "4");
+  EXPECT_EQ(value(named, "zero.persist_below"), "1000");
+  EXPECT_EQ(value(named, "zero.prefetch_units"), "2");
+  EXPECT_EQ(named.places.of("zero.max_live_mb"), "ds.json:2 (zero_optimization.max_live_parameters)");
+  EXPECT_THAT(run(zero(R"("model_persistence_threshold": 10)")).not_built,
+              Contains("zero_optimization.stage3_model_persistence_threshold"));
+  EXPECT_EQ(refusal(zero("\"max_live_parameters\": 5,\n\"stage3_max_live_parameters\": 5")),
+            "ds.json:2: zero_optimization.max_live_parameters = 5: is given together with "
+            "zero_optimization.stage3_max_live_parameters; remove one of the two");
+  EXPECT_THAT(refusal(zero(R"("partition_stream_chunk_size": 5)")), HasSubstr("unknown key")) << "has one name";
+}
+
 TEST_F(DeepSpeed, WhatChangesNoTrainingStopsNoRun) {
   const Invocation idle = run(
       "{\"train_batch_size\": 8,\n\"flops_profiler\": {\"enabled\": true, \"profile_step\": 5},\n"
@@ -341,6 +489,17 @@ TEST_F(DeepSpeed, WhatChangesNoTrainingStopsNoRun) {
             "ds.json:2: flops_profiler = 3: is a number; allowed: a block { }");
 }
 
+TEST_F(DeepSpeed, KeysThatBeginWithAnUnderscoreAreComments) {
+  const Invocation run_1 =
+      run("{\"_comment\": \"for two nodes\",\n\"train_batch_size\": 8,\n\"_read_the_docs\": {\"at\": [1, {\"stage\": 2}]},\n"
+          "\"zero_optimization\": {\"_stage\": 3, \"stage\": 1}}");
+  EXPECT_EQ(value(run_1, "zero.stage"), "1");
+  const std::string comment = ": taken for a comment: its name begins with _";
+  EXPECT_THAT(run_1.notes, testing::IsSupersetOf({"ds.json:1: _comment = \"for two nodes\"" + comment,
+                                                  "ds.json:3: _read_the_docs" + comment,
+                                                  "ds.json:4: zero_optimization._stage = 3" + comment}));
+}
+
 TEST_F(DeepSpeed, WhatIsNotBuiltIsNamedByADryRun) {
   const std::string json =
       R"({"train_batch_size": 8, "sequence_parallel_size": 2, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})";
@@ -357,5 +516,5 @@ TEST_F(DeepSpeed, EveryCommandThatTakesOptionsTakesIt) {
   EXPECT_THAT(help(info), Not(HasSubstr("--deepspeed")));
 }
 
-}  // namespace
+}  // namespace of_deepspeed_test
 }  // namespace shoal::config

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace shoal::config {
-namespace {
+namespace of_faults_test {
 
 std::string described(const std::string& list, std::size_t step = 1, std::size_t rank = 0) {
   const auto found = faults({list, step, rank});
@@ -35,5 +35,5 @@ TEST(Faults, AnythingElseIsNoList) {
   }
 }
 
-}  // namespace
+}  // namespace of_faults_test
 }  // namespace shoal::config

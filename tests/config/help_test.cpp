@@ -8,7 +8,7 @@
 #include "shoal/config/table.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_help_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -94,5 +94,5 @@ TEST(Help, AsMarkdownHasARowForEveryOption) {
   }
 }
 
-}  // namespace
+}  // namespace of_help_test
 }  // namespace shoal::config

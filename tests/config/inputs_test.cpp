@@ -11,7 +11,7 @@
 #include "shoal/config/options.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_inputs_test {
 
 namespace fs = std::filesystem;
 
@@ -63,5 +63,5 @@ TEST(Inputs, TheDeepSpeedConfigurationGoesWithTheSmallestDeck) {
   }
 }
 
-}  // namespace
+}  // namespace of_inputs_test
 }  // namespace shoal::config

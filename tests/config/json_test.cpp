@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/config/json.hpp"
+#include "config/json/json.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "shoal/base/error.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_json_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -78,5 +78,5 @@ TEST(Json, WindowsLineEndsAndAByteOrderMarkAreTolerated) {
   EXPECT_THAT(lines_of(parse_json_text("\xef\xbb\xbf{\r\n\"a\": 1\r\n}\r\n", "x")), ElementsAre("2 a 1"));
 }
 
-}  // namespace
+}  // namespace of_json_test
 }  // namespace shoal::config

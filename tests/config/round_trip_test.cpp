@@ -11,7 +11,7 @@
 #include "shoal/config/table.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_round_trip_test {
 
 class Draw {
  public:
@@ -86,5 +86,5 @@ TEST(RoundTrip, TheDeckMarksWhatWasChanged) {
   EXPECT_EQ(list(options).size(), table().size());
 }
 
-}  // namespace
+}  // namespace of_round_trip_test
 }  // namespace shoal::config

@@ -7,7 +7,7 @@
 #include <set>
 
 namespace shoal::config {
-namespace {
+namespace of_table_test {
 
 TEST(Table, NamesAreUniqueAndHelpIsGiven) {
   std::set<std::string> names;
@@ -96,5 +96,5 @@ TEST(Table, SuggestsTheSameKeyOfAnotherSectionFirst) {
   EXPECT_THAT(unknown_option("elephants"), testing::StartsWith("unknown option; options are named section.key"));
 }
 
-}  // namespace
+}  // namespace of_table_test
 }  // namespace shoal::config

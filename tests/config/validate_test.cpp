@@ -7,10 +7,11 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/config/deck.hpp"
+#include "shoal/config/located.hpp"
 #include "shoal/config/options.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_validate_test {
 
 Options validated(std::string_view deck, int ranks, bool dry_run = false) {
   Deck read = parse_deck_text(deck, "a.cfg");
@@ -130,15 +131,16 @@ TEST(Places, StandInFrontAndBehindValues) {
   places.set("model.n_embd", "a.cfg:3");
   places.set("model.n_head", "a.cfg:4");
   places.set("batch.micro", "command line");
-  EXPECT_EQ(places.locate("model.n_embd = 32 is not a multiple of model.n_head = 3; nearest: 30, 33"),
+  EXPECT_EQ(located("model.n_embd = 32 is not a multiple of model.n_head = 3; nearest: 30, 33", places),
             "a.cfg:3: model.n_embd = 32 is not a multiple of model.n_head = 3 [line 4]; nearest: 30, 33");
-  EXPECT_EQ(places.locate("batch.micro = 2: see model.n_head"), "command line: batch.micro = 2: see model.n_head [a.cfg:4]");
-  EXPECT_EQ(places.locate("train.steps (5) and batch.micro (3): no"),
+  EXPECT_EQ(located("batch.micro = 2: see model.n_head", places),
+            "command line: batch.micro = 2: see model.n_head [a.cfg:4]");
+  EXPECT_EQ(located("train.steps (5) and batch.micro (3): no", places),
             "command line: train.steps (5) and batch.micro (3): no");
-  EXPECT_EQ(places.locate("train.steps = 5"), "train.steps = 5");
-  EXPECT_EQ(places.locate("model.n_embd and model.n_head ("), "a.cfg:3: model.n_embd and model.n_head ( [line 4]");
-  EXPECT_EQ(places.locate(""), "");
+  EXPECT_EQ(located("train.steps = 5", places), "train.steps = 5");
+  EXPECT_EQ(located("model.n_embd and model.n_head (", places), "a.cfg:3: model.n_embd and model.n_head ( [line 4]");
+  EXPECT_EQ(located("", places), "");
 }
 
-}  // namespace
+}  // namespace of_validate_test
 }  // namespace shoal::config

@@ -10,7 +10,7 @@
 #include "shoal/config/wall_time.hpp"
 
 namespace shoal::config {
-namespace {
+namespace of_value_test {
 
 const Value whole = std::uint64_t{0}, with_sign = std::int64_t{0}, real = 0.0, flag = false, words = std::string();
 
@@ -145,5 +145,5 @@ TEST(Nearest, SaysNothingWhereNothingIsNear) {
   EXPECT_EQ(nearest(std::string(1000000, 'x'), names), "");
 }
 
-}  // namespace
+}  // namespace of_value_test
 }  // namespace shoal::config

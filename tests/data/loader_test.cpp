@@ -14,10 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "data/permutation.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/data/permutation.hpp"
 
-namespace {
+namespace of_loader_test {
 
 using shoal::Span;
 using shoal::data::Loader;
@@ -170,4 +170,4 @@ TEST(Loader, MicroBatchesMakeUpTheGlobalBatch) {
   }
 }
 
-}  // namespace
+}  // namespace of_loader_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the frequencies in the chain's text with its probabilities, and its entropy rate with the text's entropy.
-#include "shoal/data/markov.hpp"
+#include "data/markov.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "shoal/base/error.hpp"
 
-namespace {
+namespace of_markov_test {
 
 using shoal::data::MarkovChain;
 
@@ -100,4 +100,4 @@ TEST(Markov, OneSymbolIsRefused) {
               testing::ThrowsMessage<shoal::Error>(testing::HasSubstr("model.vocab_size = 1: the synthetic text has 2")));
 }
 
-}  // namespace
+}  // namespace of_markov_test

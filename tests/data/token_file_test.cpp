@@ -14,7 +14,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/data/tokens.hpp"
 
-namespace {
+namespace of_token_file_test {
 
 using shoal::io::TokenFile;
 using shoal::io::TokenFileWriter;
@@ -266,4 +266,4 @@ TEST_F(TokenFiles, AFileWithAUserBlockIsNotTakenForText) {
   }
 }
 
-}  // namespace
+}  // namespace of_token_file_test

@@ -6,7 +6,7 @@
 
 #include "shoal/base/error.hpp"
 
-namespace {
+namespace of_vocabulary_test {
 
 using shoal::data::decode;
 using shoal::data::encode;
@@ -39,4 +39,4 @@ TEST(Vocabulary, IdsWithoutBytesDecodeToTheReplacementCharacter) {
   EXPECT_EQ(decode({"a", "b"}, ids), "a\uFFFD\uFFFDb");
 }
 
-}  // namespace
+}  // namespace of_vocabulary_test

@@ -8,7 +8,7 @@ namespace shoal::device {
 /// Buffers on the device, and staging memory (tokens) to look at them.
 struct Buffers {
   explicit Buffers(Memory& memory)
-      : x(memory.take<float>(Kind::gradients, 64, "weights")),
+      : x(memory.take<float>(Kind::gradients, 64, "weights", Use::messages)),
         sums(memory.take<float>(Kind::buffers, 64, "sums")),
         y(memory.take<float>(Kind::buffers, 64, "messages")),
         tokens(memory.take<float>(Kind::staging, 64, "tokens")) {}
@@ -16,7 +16,7 @@ struct Buffers {
 };
 
 inline Ledger planned() {
-  Memory counting;
+  Memory counting(images());
   const Buffers buffers(counting);
   return counting.taken();
 }

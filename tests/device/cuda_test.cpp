@@ -35,7 +35,7 @@ struct Large {
 };
 
 Ledger planned_large() {
-  Memory counting;
+  Memory counting(images());
   const Large large(counting);
   return counting.taken();
 }
@@ -131,7 +131,7 @@ TEST_F(Cuda, ArenasAreZeroAtFirst) {
 }
 
 TEST_F(Cuda, MoreThanThereIsEndsInOneLine) {
-  Memory counting;
+  Memory counting(images());
   counting.take<std::byte>(Kind::buffers, unit().total_bytes + 1, "too much");
   try {
     const DeviceMemory memory(counting.taken());
@@ -222,12 +222,12 @@ TEST_F(Cuda, QueuesRunBesideEachOther) {
 
 /// with_gpu.cpp says that messages do not reach arenas. Memory of the host is pinned in pieces, and no copy may have bytes
 /// of two.
-TEST_F(Cuda, MessagesThatDoNotReachArenasMayBeLongerThanAPiece) {
-  constexpr std::size_t before = 1'000'003, length = 3'000'001;  // 4 MB and 12 MB: neither begins or ends with a piece
+TEST_F(Cuda, MessagesThatDoNotReachArenasUseAnImage) {
+  constexpr std::size_t before = 1'000'003, length = 3'000'001;
   constexpr std::size_t n = before + length + 64;
   Span<float> values, back;
   DeviceMemory memory([&](Memory& m) {
-    values = m.take<float>(Kind::buffers, n, "values");
+    values = m.take<float>(Kind::buffers, n, "values", Use::messages);
     back = m.take<float>(Kind::staging, n, "back");
   });
   std::iota(back.begin(), back.end(), 0.0F);
@@ -253,7 +253,7 @@ TEST_F(Cuda, MessagesThatDoNotReachArenasMayBeLongerThanAPiece) {
 TEST_F(Cuda, CellsAreFetched) {
   Ledger taken;
   {
-    Memory counting;
+    Memory counting(images());
     const Cells planned_cells(counting, 3, "numbers");
     taken = counting.taken();
   }
@@ -276,7 +276,7 @@ TEST_F(Cuda, PiecesStandForArenas) {
   });
   Memory for_pieces(
       [] {
-        Memory counting;
+        Memory counting(images());
         counting.take<std::byte>(Kind::staging, piece_bytes(), "pieces");
         return counting.taken();
       }(),

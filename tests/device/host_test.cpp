@@ -13,7 +13,7 @@
 #include "shoal/device/timing.hpp"
 
 namespace shoal::device {
-namespace {
+namespace of_host_test {
 
 Ledger taken(std::size_t cells) {
   Memory counting;
@@ -96,5 +96,5 @@ TEST(Host, PiecesAreTheValuesThemselves) {
   EXPECT_FALSE(holds(values.data()));
 }
 
-}  // namespace
+}  // namespace of_host_test
 }  // namespace shoal::device

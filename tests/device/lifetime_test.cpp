@@ -13,7 +13,7 @@
 #include "shoal/device/simulated.hpp"
 
 namespace shoal::device {
-namespace {
+namespace of_lifetime_test {
 
 TEST(FaultsDeathTest, TheHostCannotTouchAnArena) {
   DeviceMemory memory(planned());
@@ -77,5 +77,5 @@ TEST(EndOfMemory, DropsWhatIsEnqueuedIfAnExceptionEndsIt) {
   EXPECT_TRUE(done);
 }
 
-}  // namespace
+}  // namespace of_lifetime_test
 }  // namespace shoal::device

@@ -17,7 +17,7 @@
 #include "src/device/clock_map.hpp"
 
 namespace shoal::device {
-namespace {
+namespace of_timing_test {
 
 constexpr std::size_t most_spans = 8;
 
@@ -174,5 +174,5 @@ TEST(ClockMap, FollowsTheClocksFromReadingToReading) {
   }
 }
 
-}  // namespace
+}  // namespace of_timing_test
 }  // namespace shoal::device

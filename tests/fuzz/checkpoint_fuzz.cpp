@@ -2,8 +2,8 @@
 // Reads any HDF5 file as a checkpoint, with a valid or a damaged seal. It must be refused in one line, or the data of its
 // datasets must be within the file.
 #include "any_file.hpp"
+#include "io/hdf5/seal.hpp"
 #include "shoal/io/checkpoint.hpp"
-#include "src/io/seal.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shoal;

@@ -6,7 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "shoal/config/deepspeed.hpp"
+#include "config/deepspeed/deepspeed.hpp"
+#include "config/json/json.hpp"
 #include "shoal/config/table.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads any HDF5 file as a trace, with and without a seal. It must be refused in one line, or described.
 #include "any_file.hpp"
+#include "io/hdf5/seal.hpp"
+#include "io/trace/trace_types.hpp"
 #include "shoal/io/trace_file.hpp"
-#include "src/io/seal.hpp"
-#include "src/io/trace_types.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shoal;

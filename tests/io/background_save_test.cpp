@@ -17,7 +17,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_background_save_test {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -238,5 +238,5 @@ TEST_F(Background, IsInTheTraceWithBytesAndTime) {
   EXPECT_EQ(events.at("checkpoint/finish").bytes, fs::file_size(file(1)));
 }
 
-}  // namespace
+}  // namespace of_background_save_test
 }  // namespace shoal::test

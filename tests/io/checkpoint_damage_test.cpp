@@ -2,14 +2,14 @@
 // If any byte of a checkpoint has changed, it is refused with an error of one line.
 #include <hdf5.h>
 
+#include "io/hdf5/seal.hpp"
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "shoal/io/checkpoint.hpp"
-#include "src/io/seal.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_checkpoint_damage_test {
 
 namespace fs = std::filesystem;
 using testing::AnyOf;
@@ -137,5 +137,5 @@ TEST_F(Damage, ANewerFormatIsRefused) {
   EXPECT_THAT(load(), AllOf(HasSubstr(file_.string()), HasSubstr("format_version 2 is newer than 1")));
 }
 
-}  // namespace
+}  // namespace of_checkpoint_damage_test
 }  // namespace shoal::test

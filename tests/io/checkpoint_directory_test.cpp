@@ -9,7 +9,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_checkpoint_directory_test {
 
 namespace fs = std::filesystem;
 using io::CheckpointDirectory;
@@ -238,5 +238,5 @@ TEST_F(Directory, OneThatCannotBeListedIsAnErrorAndNotEmpty) {
   EXPECT_THAT(message, AllOf(HasSubstr("cannot be listed"), HasSubstr("Too many open files")));
 }
 
-}  // namespace
+}  // namespace of_checkpoint_directory_test
 }  // namespace shoal::test

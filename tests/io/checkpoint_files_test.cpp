@@ -6,7 +6,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_checkpoint_files_test {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -103,5 +103,5 @@ TEST(CheckpointFiles, LatestOfAnotherModelIsAnErrorAndNotPassedOver) {
               AllOf(HasSubstr("step_00000002.h5"), HasSubstr("another model")));
 }
 
-}  // namespace
+}  // namespace of_checkpoint_files_test
 }  // namespace shoal::test

@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <hdf5.h>
 
-#include "io/checkpoint_layout.hpp"
+#include "io/checkpoint/checkpoint_layout.hpp"
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_checkpoint_nodes_test {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -109,5 +109,5 @@ TEST(CheckpointOfNodes, ATensorOfNoNodeIsMissed) {
   EXPECT_THAT([&] { load(file, {}); }, ThrowsMessage<Error>(HasSubstr("/parameters/own: expected with shape [83000]")));
 }
 
-}  // namespace
+}  // namespace of_checkpoint_nodes_test
 }  // namespace shoal::test

@@ -4,14 +4,14 @@
 
 #include <limits>
 
+#include "io/files/hash.hpp"
+#include "io/hdf5/seal.hpp"
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
-#include "src/io/hash.hpp"
-#include "src/io/seal.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_checkpoint_test {
 
 using io::IoMode;
 using testing::HasSubstr;
@@ -200,5 +200,5 @@ TEST(Save, AnErrorIsTheSameOnAllRanksAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
-}  // namespace
+}  // namespace of_checkpoint_test
 }  // namespace shoal::test

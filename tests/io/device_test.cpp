@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "io/files/files.hpp"
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "shoal/device/cells.hpp"
@@ -13,7 +14,6 @@
 #include "shoal/io/background_save.hpp"
 #include "shoal/io/safetensors.hpp"
 #include "shoal/io/trace_file.hpp"
-#include "src/io/files.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {

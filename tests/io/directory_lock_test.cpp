@@ -10,16 +10,18 @@
 #include <chrono>
 #include <thread>
 
-#include "../../src/io/lock_file.hpp"
+#include "io/lock/lock_file.hpp"
 #include "io/scratch.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_directory_lock_test {
 
 namespace fs = std::filesystem;
 using io::DirectoryLock;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 class DirectoryLockTest : public testing::Test {
  protected:
@@ -45,8 +47,19 @@ class DirectoryLockTest : public testing::Test {
     holder.process.number = 4711;
     holder.host = "node17";
     holder.token = token;
-    write_all(file_, io::lock_text(holder));
-    age(file_, seconds_ago);
+    // Under another name first: nobody sees the name without a file, nor a file of another age.
+    const fs::path written = scratch_.path() / "written";
+    write_all(written, io::lock_text(holder));
+    age(written, seconds_ago);
+    fs::rename(written, file_);
+  }
+
+  /// Writes the lock of a process of this machine that has ended.
+  static void write_ended(const fs::path& file, const std::string& token) {
+    io::LockHolder holder = io::holder_of_this_process(60);
+    holder.process.started += 1;
+    holder.token = token;
+    write_all(file, io::lock_text(holder));
   }
 
   static void age(const fs::path& file, double seconds_ago) {
@@ -105,7 +118,8 @@ TEST_F(DirectoryLockTest, ItIsNeverSeenEmpty) {
       if (found) ++(found->readable ? looks : unreadable);
     }
   });
-  for (int i = 0; i < 60; ++i) ASSERT_TRUE(lock()->try_take());
+  // On a busy machine the looker may get a processor late.
+  for (int i = 0; i < 60 || (looks + unreadable == 0 && i < 100'000); ++i) ASSERT_TRUE(lock()->try_take());
   stop = true;
   looker.join();
   EXPECT_GT(looks, 0);
@@ -123,9 +137,9 @@ TEST_F(DirectoryLockTest, OfAnotherMachineItIsRefusedAsSoonAsItIsTouched) {
 }
 
 TEST_F(DirectoryLockTest, OfAnotherMachineItIsWaitedForUntilItsTimeoutIsOver) {
+  const auto begin = std::chrono::steady_clock::now();
   write_foreign(0.8, 0);
   const auto next = lock(60);
-  const auto begin = std::chrono::steady_clock::now();
   ASSERT_TRUE(taken(*next, 10));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(700));
   ASSERT_EQ(notes_.size(), 2U);
@@ -177,14 +191,40 @@ TEST_F(DirectoryLockTest, OfManyWaitersOneTakesItOver) {
   }
 }
 
-TEST_F(DirectoryLockTest, AnHeirThatDiedOnTheWayHasAnHeirItself) {
+TEST_F(DirectoryLockTest, ASuccessorThatDiedOnTheWayHasASuccessorItself) {
+  write_foreign(0.1, 1000);
+  write_ended(file_.string() + ".t0ken", "0ther");
+  write_ended(file_.string() + ".0ther", "1ast");
+  const auto next = lock();
+  EXPECT_TRUE(next->try_take()) << "a process of this machine is looked up";
+  EXPECT_THAT(files(), ElementsAre("shoal.lock"));
+  EXPECT_EQ(next->why_lost(true), "");
+}
+
+TEST_F(DirectoryLockTest, ASuccessorThatCouldNotBeFilledHasItsTime) {
   write_foreign(0.1, 1000);
   const auto begin = std::chrono::steady_clock::now();
-  write_all(file_.string() + ".t0ken.1", "");  // the kernel dates it up to a tick, 10 ms, too early
+  write_all(file_.string() + ".t0ken", "");  // the kernel dates it up to a tick, 10 ms, too early
   const auto next = lock(0.5);
   ASSERT_TRUE(taken(*next, 10));
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(490)) << "the first heir had its time";
-  EXPECT_EQ(files().size(), 1U);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(490));
+  EXPECT_THAT(files(), ElementsAre("shoal.lock"));
+}
+
+TEST_F(DirectoryLockTest, ASuccessorThatIsSlowIsLeftAlone) {
+  write_foreign(0.1, 1000);
+  const fs::path claim = file_.string() + ".t0ken";
+  write_all(claim, io::lock_text(io::holder_of_this_process(0.1)));
+  age(claim, 1000);
+  const auto next = lock(0.1);
+  EXPECT_THAT(error_of([&] { next->try_take(); }), HasSubstr("in use by another run: host "));
+  EXPECT_THAT(files(), UnorderedElementsAre("shoal.lock", "shoal.lock.t0ken"));
+}
+
+TEST_F(DirectoryLockTest, NamesThatLeadInACircleEnd) {
+  write_foreign(0.1, 1000);
+  write_ended(file_.string() + ".t0ken", "t0ken");
+  EXPECT_FALSE(lock()->try_take());
 }
 
 TEST_F(DirectoryLockTest, TheHolderHearsThatItLostIt) {
@@ -197,7 +237,6 @@ TEST_F(DirectoryLockTest, TheHolderHearsThatItLostIt) {
   {
     const auto held = lock(0.4);
     ASSERT_TRUE(held->try_take());
-    fs::remove(file_);
     write_foreign(60, 0);
     for (int i = 0; i < 100 && held->why_lost().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_THAT(held->why_lost(), HasSubstr("taken over by another run (host node17, process 4711"));
@@ -213,12 +252,11 @@ TEST_F(DirectoryLockTest, TheHolderHearsThatItLostIt) {
 TEST_F(DirectoryLockTest, ItIsTouchedWhileItIsHeld) {
   const auto held = lock(0.4);
   ASSERT_TRUE(held->try_take());
+  const auto now = fs::file_time_type::clock::now();
   age(file_, 1000);
-  const auto before = fs::last_write_time(file_);
-  for (int i = 0; i < 100 && fs::last_write_time(file_) == before; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_GT(fs::last_write_time(file_) - before, std::chrono::seconds(900));
+  const auto touched = [&] { return fs::last_write_time(file_) > now - std::chrono::seconds(100); };
+  for (int i = 0; i < 200 && !touched(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(touched());
 }
 
 TEST_F(DirectoryLockTest, WhatIsNoLockFileIsLeftAlone) {
@@ -239,5 +277,5 @@ TEST_F(DirectoryLockTest, ADirectoryThatCannotBeWrittenIsNamed) {
   EXPECT_THAT(error_of([&] { nowhere.try_take(); }), HasSubstr("checkpoint.dir = c: not writable: No such file"));
 }
 
-}  // namespace
+}  // namespace of_directory_lock_test
 }  // namespace shoal::test

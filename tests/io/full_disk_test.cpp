@@ -15,7 +15,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_full_disk_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -134,5 +134,5 @@ TEST_F(FullDisk, WeightsThatDoNotFitLeaveNothing) {
   EXPECT_TRUE(fs::is_empty(scratch_.path()));
 }
 
-}  // namespace
+}  // namespace of_full_disk_test
 }  // namespace shoal::test

@@ -11,7 +11,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_h5py_test {
 
 /// Exit status of a program that rank 0 runs; 0 on other ranks.
 int python(const Scratch& scratch, const std::string& program) {
@@ -82,5 +82,5 @@ with h5py.File("trace.h5", "r") as f:
             0);
 }
 
-}  // namespace
+}  // namespace of_h5py_test
 }  // namespace shoal::test

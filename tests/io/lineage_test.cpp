@@ -9,7 +9,7 @@
 #include "shoal/io/checkpoint_directory.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_lineage_test {
 
 using io::CheckpointOrigin;
 using io::Lineage;
@@ -109,5 +109,5 @@ TEST(Prune, NoMoreAreReadThanDecide) {
   EXPECT_EQ(asked, 2U);
 }
 
-}  // namespace
+}  // namespace of_lineage_test
 }  // namespace shoal::test

@@ -8,7 +8,7 @@
 #include "support/shared_data.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_safetensors_oracle_test {
 
 TEST(SafetensorsOracle, AModelOfTransformersIsRead) {
   const std::filesystem::path oracle = shared_data("oracles/hf-gpt2/tiny");
@@ -27,5 +27,5 @@ TEST(SafetensorsOracle, AModelOfTransformersIsRead) {
   EXPECT_TRUE(embedding);
 }
 
-}  // namespace
+}  // namespace of_safetensors_oracle_test
 }  // namespace shoal::test

@@ -7,7 +7,7 @@
 #include "io/scratch.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_safetensors_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -182,5 +182,5 @@ TEST(Safetensors, ShardsAreFoundThroughTheirIndex) {
   EXPECT_THAT(opened(), HasSubstr("three.safetensors: no such file"));
 }
 
-}  // namespace
+}  // namespace of_safetensors_test
 }  // namespace shoal::test

@@ -7,14 +7,14 @@
 #include <chrono>
 
 #include "io/scratch.hpp"
+#include "io/trace/trace_types.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/hdf5.hpp"
 #include "shoal/io/injected.hpp"
-#include "src/io/trace_types.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_trace_file_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -236,5 +236,5 @@ TEST(TraceFile, AFailedWriteLeavesWhatWasWrittenBefore) {
   EXPECT_EQ(read_rows<trace::Event>(file, "/events").size(), flushes * io::trace_chunk_rows * static_cast<unsigned>(size));
 }
 
-}  // namespace
+}  // namespace of_trace_file_test
 }  // namespace shoal::test

@@ -4,15 +4,15 @@
 #include <hdf5.h>
 #include <sys/resource.h>
 
+#include "io/hdf5/seal.hpp"
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/zero/partition.hpp"
-#include "src/io/seal.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
-namespace {
+namespace of_universal_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -194,5 +194,5 @@ TEST(Universal, AFileWithoutNumbersIsReadAsBefore) {
   expect_values(target);
 }
 
-}  // namespace
+}  // namespace of_universal_test
 }  // namespace shoal::test

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backends of the tuned kernels, all that this process can use: by vectors, and by AMX's tiles.
 #include "kernels/attention_properties.hpp"
-#include "kernels/cpu/attention.hpp"
-#include "kernels/cpu/attention_amx.hpp"
+#include "kernels/cpu/attention/attention.hpp"
+#include "kernels/cpu/attention/attention_amx.hpp"
 
 namespace shoal::kernels {
 

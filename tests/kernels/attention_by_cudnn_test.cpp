@@ -239,13 +239,13 @@ TEST_F(AttentionByCudnn, AGraphThatNeedsMoreThanIsPlannedIsNotTaken) {
 // Only addresses are compared, so that it is quick.
 TEST_F(AttentionByCudnn, BackwardGoesThroughTheBatchInPartsThatFit) {
   library.computes = false;
-  const AttentionShape shape{5, 1024, std::size_t{8} * 120, 120};
+  const AttentionShape shape{5, 1024, std::size_t{8} * 60, 60};
   ASSERT_EQ(cuda::attention_part(shape).sequences, 2);
   Case<bf16> c(shape, no_dropout);
   library.workspace_bytes = cuda::attention_part_workspace_bytes(shape);
   c.run(implementations<bf16>().front());
-  EXPECT_EQ(parts_of(Pass::forward), (SequencesAndHeads{{5, 120}}));
-  EXPECT_EQ(parts_of(Pass::backward), (SequencesAndHeads{{2, 120}, {2, 120}, {1, 120}}));
+  EXPECT_EQ(parts_of(Pass::forward), (SequencesAndHeads{{5, 60}}));
+  EXPECT_EQ(parts_of(Pass::backward), (SequencesAndHeads{{2, 60}, {2, 60}, {1, 60}}));
   EXPECT_EQ(library.made.size(), 3);
   const AttentionTensors& last = library.runs.back().tensors;
   const std::size_t rows = 4 * shape.T;
@@ -262,7 +262,7 @@ TEST_F(AttentionByCudnn, BackwardGoesThroughTheBatchInPartsThatFit) {
 
 // Of an odd number of positions, later parts' logarithms begin at any float.
 TEST_F(AttentionByCudnn, AllTensorsOfAllPartsAreAligned) {
-  for (const AttentionShape shape : {AttentionShape{4, 1021, std::size_t{8} * 255, 255}, AttentionShape{1, 4095, 128, 16}}) {
+  for (const AttentionShape shape : {AttentionShape{4, 1021, std::size_t{8} * 125, 125}, AttentionShape{1, 4095, 128, 16}}) {
     library = {};
     library.computes = false;
     Case<bf16> c(shape, no_dropout);
@@ -279,11 +279,24 @@ TEST_F(AttentionByCudnn, AllTensorsOfAllPartsAreAligned) {
   }
 }
 
-// Of an odd number of positions, so that the second part reads copied logarithms.
+// Of an odd number of positions, so that later parts read copied logarithms.
 TEST_F(AttentionByCudnn, PartsOfASequenceAreHeads) {
   const AttentionShape shape{1, 4095, 128, 16};
   run<bf16>(shape);
-  EXPECT_EQ(parts_of(Pass::backward), (SequencesAndHeads{{1, 15}, {1, 1}}));
+  EXPECT_EQ(parts_of(Pass::backward), (SequencesAndHeads{{1, 7}, {1, 7}, {1, 2}}));
+}
+
+// From 9.25 on cuDNN takes another kernel above 256 MiB.
+TEST_F(AttentionByCudnn, PartsNeedAtMost256MiB) {
+  for (const std::size_t positions : {64, 1000, 1024, 2048, 4096, 8192}) {
+    for (const std::size_t heads : {1, 12, 25, 128}) {
+      const AttentionShape shape{64, positions, 64 * heads, heads};
+      EXPECT_LE(cuda::attention_part_workspace_bytes(shape), std::size_t{256} << 20U) << positions << ", " << heads;
+    }
+  }
+  // 125 heads fit, and no more.
+  EXPECT_EQ(cuda::attention_part({64, 1024, 64 * 125, 125}).heads, 125);
+  EXPECT_EQ(cuda::attention_part({64, 1024, 64 * 126, 126}).heads, 125);
 }
 
 TEST_F(AttentionByCudnn, TheWorkspaceIsBoundedAndServesBothKinds) {

@@ -7,7 +7,7 @@
 #include "reference_elementwise.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_cross_entropy_test {
 
 constexpr std::size_t rows = 5;
 constexpr float scale = 0.37F;
@@ -144,5 +144,5 @@ TYPED_TEST(CrossEntropy, NothingDependsOnThreads) {
   expect_independent_of_threads<float>([&] { return run<TypeParam>(20000, logits).losses; });
 }
 
-}  // namespace
+}  // namespace of_cross_entropy_test
 }  // namespace shoal::kernels::test

@@ -6,7 +6,7 @@
 #include "kernel_test.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_dropout_test {
 
 Dropout dropout(float probability) { return {probability, 0x123456789abcdef0U, 17, 3, 5 * 8 + 2}; }
 
@@ -106,5 +106,5 @@ TEST(Dropout, DropsItsShare) {
   }
 }
 
-}  // namespace
+}  // namespace of_dropout_test
 }  // namespace shoal::kernels::test

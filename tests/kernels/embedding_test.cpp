@@ -4,7 +4,7 @@
 #include "kernel_test.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_embedding_test {
 
 constexpr std::size_t B = 3, T = 5, vocabulary = 4;  // tokens occur several times, in one sample and in different ones
 
@@ -70,5 +70,5 @@ TYPED_TEST(Embedding, NothingDependsOnThreads) {
   });
 }
 
-}  // namespace
+}  // namespace of_embedding_test
 }  // namespace shoal::kernels::test

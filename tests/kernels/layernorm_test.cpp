@@ -7,7 +7,7 @@
 #include "reference_elementwise.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_layernorm_test {
 
 constexpr float epsilon = 1e-5F;
 
@@ -191,5 +191,5 @@ TYPED_TEST(LayerNorm, WhatIsNotFiniteShowsInItsRowAlone) {
   }
 }
 
-}  // namespace
+}  // namespace of_layernorm_test
 }  // namespace shoal::kernels::test

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/floats.hpp"
-#include "kernels/cpu/tiling.hpp"
+#include "kernels/cpu/product/floats.hpp"
+#include "kernels/cpu/product/tiling.hpp"
 #include "kernels/matmul_case.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"

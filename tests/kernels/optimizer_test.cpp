@@ -4,7 +4,7 @@
 #include "kernel_test.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_optimizer_test {
 
 constexpr int steps = 10;
 constexpr double lr = 0.01, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, decay = 0.1, gradient_scale = 0.5, momentum = 0.9;
@@ -169,5 +169,5 @@ TEST(Optimizers, NothingDependsOnThreads) {
   });
 }
 
-}  // namespace
+}  // namespace of_optimizer_test
 }  // namespace shoal::kernels::test

@@ -7,7 +7,7 @@
 #include "kernel_test.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_outer_test {
 
 constexpr OuterStep step = {0.5F, 0.7F, 0.05F};
 
@@ -115,5 +115,5 @@ TEST(Outer, DoesNotDependOnWhereASliceBegins) {
   }
 }
 
-}  // namespace
+}  // namespace of_outer_test
 }  // namespace shoal::kernels::test

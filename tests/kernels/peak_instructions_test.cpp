@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/instructions.hpp"
+#include "kernels/cpu/vectors/instructions.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/kernels/peak.hpp"
 

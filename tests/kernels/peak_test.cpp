@@ -7,14 +7,14 @@
 #include <chrono>
 #include <vector>
 
-#include "kernels/cpu/instructions.hpp"
+#include "kernels/cpu/vectors/instructions.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/kernels/matmul.hpp"
 
 namespace shoal::kernels {
 
-namespace {
+namespace of_peak_test {
 
 /// GFLOP/s of a square product on all threads(), in wall-clock time: the best of several calls.
 template <typename T>
@@ -31,8 +31,6 @@ double product_gflops(std::size_t size) {
   }
   return best;
 }
-
-}  // namespace
 
 // There are several attempts, since a core's clock may rise between the two measurements, and other programs may take part
 // of the cores from each of them. The peak is the largest of all.
@@ -69,4 +67,5 @@ TEST(Peak, OfTwoThreadsIsAboutTwice) {
 
 TEST(Peak, IsMeasured) { EXPECT_GT(measured_gflops(Arithmetic::multiply_add), 0); }
 
+}  // namespace of_peak_test
 }  // namespace shoal::kernels

@@ -9,7 +9,7 @@
 #include "reference_elementwise.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_pointwise_test {
 
 template <typename T>
 struct GeluBackward {
@@ -227,5 +227,5 @@ TEST(Elementwise, WorkspaceThatIsTooSmallIsRefused) {
   EXPECT_THROW(column_sum<float>({10, 10}, x.data(), sums.data(), workspace), std::runtime_error);
 }
 
-}  // namespace
+}  // namespace of_pointwise_test
 }  // namespace shoal::kernels::test

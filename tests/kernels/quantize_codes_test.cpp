@@ -7,7 +7,7 @@
 #include "support/oracle.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_quantize_codes_test {
 
 ReferenceBlock reference(const QuantFormat& format, const std::vector<float>& x) {
   ReferenceBlock all;
@@ -188,5 +188,5 @@ TEST(QuantizeAccurately, Int4LosesMuchLessThanDeepSpeeds) {
   EXPECT_LT(ratio(256, heavy), 0.55);
 }
 
-}  // namespace
+}  // namespace of_quantize_codes_test
 }  // namespace shoal::kernels::test

@@ -6,7 +6,7 @@
 #include "quantize_cases.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_quantize_test {
 
 TEST(Quantize, NoNumberComesOfNaNAndInfinity) {
   constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
@@ -229,5 +229,5 @@ TEST(QuantFormat, WhatCannotBeIsRefused) {
   EXPECT_THROW(quantize({4, 33}, DType::f32, x.size(), x.data(), out.data()), Error);
 }
 
-}  // namespace
+}  // namespace of_quantize_test
 }  // namespace shoal::kernels::test

@@ -8,7 +8,7 @@
 #include "kernel_test.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_reduce_test {
 
 std::vector<double> squares(const std::vector<float>& x) {
   std::vector<double> sums((x.size() + granule - 1) / granule);
@@ -138,5 +138,5 @@ TEST(Reduce, NothingDependsOnThreads) {
   expect_independent_of_threads<double>([&] { return sums_of_subtrees({30000, 1, 69999}, doubles(x)); });
 }
 
-}  // namespace
+}  // namespace of_reduce_test
 }  // namespace shoal::kernels::test

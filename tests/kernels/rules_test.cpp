@@ -9,7 +9,7 @@
 #include "kernels/rules/row_sums.hpp"
 
 namespace shoal::kernels::rules {
-namespace {
+namespace of_rules_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -99,5 +99,5 @@ TEST(RowSums, AreAddedInTheDocumentedOrder) {
   EXPECT_EQ(join_chains(sums), expected[0]);
 }
 
-}  // namespace
+}  // namespace of_rules_test
 }  // namespace shoal::kernels::rules

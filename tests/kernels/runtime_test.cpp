@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/amx.hpp"
-#include "kernels/cpu/instructions.hpp"
-#include "kernels/cpu/parallel_for.hpp"
+#include "kernels/common/parallel_for.hpp"
+#include "kernels/cpu/vectors/amx.hpp"
+#include "kernels/cpu/vectors/instructions.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/base/trace.hpp"
 

@@ -6,7 +6,7 @@
 #include "kernel_test.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_sample_test {
 
 constexpr std::size_t sizes[] = {1, 255, 256, 257, 3000, 256 * 1024, 300'001};
 constexpr std::size_t ranks = 3, offset = 5;
@@ -115,5 +115,5 @@ TEST(Sample, OfAnEmptyUnitIsEmpty) {
   EXPECT_EQ(square[0], 4);
 }
 
-}  // namespace
+}  // namespace of_sample_test
 }  // namespace shoal::kernels::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/simd.hpp"
+#include "kernels/cpu/vectors/simd.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "kernels/rules/gelu.hpp"
 
 namespace shoal::kernels::simd {
-namespace {
+namespace of_simd_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -169,5 +169,5 @@ TEST(Simd, ForVectorsCoversEachElementOnce) {
   }
 }
 
-}  // namespace
+}  // namespace of_simd_test
 }  // namespace shoal::kernels::simd

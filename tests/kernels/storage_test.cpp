@@ -7,7 +7,7 @@
 #include "shoal/kernels/reduce.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_storage_test {
 
 template <typename T>
 class Storage : public testing::Test {};
@@ -97,5 +97,5 @@ TYPED_TEST(Storage, WhatIsNotFiniteStays) {
   EXPECT_TRUE(std::isnan(sum[0]));
 }
 
-}  // namespace
+}  // namespace of_storage_test
 }  // namespace shoal::kernels::test

@@ -12,7 +12,7 @@
 #include "shoal/base/trace.hpp"
 
 namespace shoal::kernels::portable {
-namespace {
+namespace of_team_test {
 
 TEST(Launch, CallsEachElementOnce) {
   for (const std::size_t n : {0, 1, 4095, 4096, 4097, 100000}) {
@@ -102,5 +102,5 @@ TEST(Launch, IsInTheTraceByItsLabel) {
   EXPECT_EQ(names, (std::vector<std::string>{"some_elements", "some_teams"}));
 }
 
-}  // namespace
+}  // namespace of_team_test
 }  // namespace shoal::kernels::portable

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernel computes a product, and how the product is cut, on processors of every kind, whichever this one is.
-#include "kernels/cpu/tiling.hpp"
+#include "kernels/cpu/product/tiling.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <array>
 
 namespace shoal::kernels {
-namespace {
+namespace of_tiling_test {
 
 constexpr std::array types = {DType::f32, DType::bf16, DType::f16};
 constexpr std::array transposes = {Transpose::no, Transpose::yes};
@@ -51,8 +51,6 @@ void for_all_products(const Check& check) {
     }
   }
 }
-
-}  // namespace
 
 TEST(Multiplier, IsThatOfTheProcessor) {
   for (const Processor& processor : processors) {
@@ -97,4 +95,5 @@ TEST(Tiling, LaunchesTakeAtMost20MillisecondsOnAllThreads) {
   });
 }
 
+}  // namespace of_tiling_test
 }  // namespace shoal::kernels

@@ -9,7 +9,7 @@
 #include "shoal/kernels/storage.hpp"
 
 namespace shoal::kernels::test {
-namespace {
+namespace of_tree_sum_test {
 
 template <typename T>
 using Arrays = std::vector<std::vector<T>>;
@@ -103,5 +103,5 @@ TEST(TreeSumOf, NoTermsOrTooManyIsRefused) {
   EXPECT_THROW(tree_sum(DType::f32, 1, terms, &sum), Error);
 }
 
-}  // namespace
+}  // namespace of_tree_sum_test
 }  // namespace shoal::kernels::test

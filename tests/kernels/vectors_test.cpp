@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators and exchanges of vectors against the same on each lane: in builds for AVX2 they are a class of our own.
-#include "kernels/cpu/vectors.hpp"
+#include "kernels/cpu/vectors/vectors.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/cpu/lanes.hpp"
+#include "kernels/cpu/vectors/lanes.hpp"
 
 namespace shoal::kernels::simd {
-namespace {
+namespace of_vectors_test {
 
 template <typename E>
 using Lanes = std::array<E, 64 / sizeof(E)>;
@@ -171,5 +171,5 @@ TEST(Vectors, Interleaved) {
   check_interleaving<2, 1>();
 }
 
-}  // namespace
+}  // namespace of_vectors_test
 }  // namespace shoal::kernels::simd

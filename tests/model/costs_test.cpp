@@ -6,12 +6,11 @@
 #include <string>
 
 #include "harness.hpp"
+#include "kernels_environment.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::model::test {
-namespace {
-
-const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+namespace of_costs_test {
 
 ModelOptions small(ModelKind kind) {
   ModelOptions o;
@@ -140,5 +139,5 @@ TEST(UnitCosts, GiveTheActivationsOfSegmentsToo) {
   EXPECT_EQ(planned(o, DType::f32, capacity), whole - units[1].kept_bytes - units[2].kept_bytes);
 }
 
-}  // namespace
+}  // namespace of_costs_test
 }  // namespace shoal::model::test

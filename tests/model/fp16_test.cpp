@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "harness.hpp"
+#include "kernels_environment.hpp"
 
 namespace shoal::model::test {
-namespace {
-
-const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+namespace of_fp16_test {
 
 bool all_finite(const WholeUnits& access) {
   for (std::size_t u = 0; u < access.units().size(); ++u) {
@@ -73,5 +72,5 @@ TEST(Fp16, OverflowInForwardGivesALossThatIsNotFinite) {
   EXPECT_FALSE(std::isfinite(instance.forward_backward(RandomBatch(2, 7, tiny_gpt().vocab_size).batch)));
 }
 
-}  // namespace
+}  // namespace of_fp16_test
 }  // namespace shoal::model::test

@@ -4,13 +4,12 @@
 #include <algorithm>
 
 #include "harness.hpp"
+#include "kernels_environment.hpp"
 #include "shoal/kernels/optimizer.hpp"
 #include "support/oracle.hpp"
 
 namespace shoal::model::test {
-namespace {
-
-const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+namespace of_gpt_oracle_test {
 
 class GptOracle : public ::testing::Test {
  protected:
@@ -253,5 +252,5 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, TenSteps,
                                            Variant{"sgd_momentum", false, false, false, true}),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace of_gpt_oracle_test
 }  // namespace shoal::model::test

@@ -3,11 +3,10 @@
 #include <array>
 
 #include "harness.hpp"
+#include "kernels_environment.hpp"
 
 namespace shoal::model::test {
-namespace {
-
-const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+namespace of_gradient_test {
 
 struct Case {
   std::string name;
@@ -157,5 +156,5 @@ TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
   }
 }
 
-}  // namespace
+}  // namespace of_gradient_test
 }  // namespace shoal::model::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a model alone: starts kernels, plans memory, and has a UnitAccess that stores whole units.
+// Runs a model alone: plans memory, and has a UnitAccess that stores whole units.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,20 +16,9 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/philox.hpp"
-#include "shoal/kernels/runtime.hpp"
 #include "shoal/model/model.hpp"
 
 namespace shoal::model::test {
-
-/// Starts the kernels, with one thread, for all tests of the program.
-class KernelsEnvironment : public ::testing::Environment {
- public:
-  void SetUp() override { runtime_ = std::make_unique<kernels::Runtime>(1); }
-  void TearDown() override { runtime_.reset(); }
-
- private:
-  std::unique_ptr<kernels::Runtime> runtime_;
-};
 
 /// Stores whole units, without other ranks, and fails if the model violates the contract of UnitAccess. While a gradient is
 /// not complete, elements that the model has not written are NaN, and gaps are zero; a copy of a unit has none.

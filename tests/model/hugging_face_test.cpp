@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 namespace shoal::model {
-namespace {
+namespace of_hugging_face_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -101,5 +101,5 @@ TEST(Names, OfConstantBuffersAreNone) {
   EXPECT_EQ(canonical_name("h.0.attn.c_attn.bias"), "transformer.h.0.attn.c_attn.bias");
 }
 
-}  // namespace
+}  // namespace of_hugging_face_test
 }  // namespace shoal::model

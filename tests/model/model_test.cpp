@@ -4,11 +4,10 @@
 #include <gmock/gmock.h>
 
 #include "harness.hpp"
+#include "kernels_environment.hpp"
 
 namespace shoal::model::test {
-namespace {
-
-const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+namespace of_model_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -278,5 +277,5 @@ TEST(Layout, HasAsManyParametersAsGpt2) {
   EXPECT_EQ(count, 124439808U);
 }
 
-}  // namespace
+}  // namespace of_model_test
 }  // namespace shoal::model::test

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model that is cut into parts, with several micro-batches between forward and backward: losses and gradients have the
 // bits of the whole model with one slot, in any order of passes and however much each slot keeps.
+#include "kernels_environment.hpp"
 #include "parts_harness.hpp"
 #include "shoal/model/costs.hpp"
 
 namespace shoal::model::test {
-namespace {
-
-const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+namespace of_parts_test {
 
 std::vector<ModelOptions> models() {
   ModelOptions gpt = tiny_gpt(), mlp = tiny_mlp();
@@ -218,5 +217,5 @@ TEST(Parts, NeedTheBordersThatTheyHave) {
   }
 }
 
-}  // namespace
+}  // namespace of_parts_test
 }  // namespace shoal::model::test

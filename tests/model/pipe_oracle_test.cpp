@@ -4,14 +4,13 @@
 #include "support/pipe_oracle.hpp"
 
 #include "harness.hpp"
+#include "kernels_environment.hpp"
 
 namespace shoal::model::test {
-namespace {
+namespace of_pipe_oracle_test {
 
 using shoal::test::PipeLimits;
 using shoal::test::PipeOracle;
-
-const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
 
 struct Variant {
   const char* name;
@@ -66,6 +65,28 @@ TEST_P(Pipe, LogitsOfEveryPosition) {
   }
 }
 
+TEST_P(Pipe, LogitsOfADecoder) {
+  const std::vector<double> expected = oracle_->logits();
+  const std::size_t B = oracle_->sequences(), V = options_.vocab_size, T = options_.block_size, prompt = T / 2;
+  const MicroBatch whole = oracle_->micro_batch(0, 1);
+  const auto model = instance({1, T, false, true});
+  Decoder* const decoder = model->model->decoder();
+  ASSERT_NE(decoder, nullptr);
+  std::vector<float> logits(V);
+  for (std::size_t b = 0; b < B; ++b) {
+    const Span<const std::int32_t> row = whole.inputs.subspan(b * T, T);
+    decoder->prefill(row.first(prompt), logits);
+    for (std::size_t length = prompt;; ++length) {
+      for (std::size_t v = 0; v < V; ++v) {
+        ASSERT_NEAR(logits[v], expected[(b * T + length - 1) * V + v], PipeLimits::logits)
+            << "sequence " << b << ", position " << length - 1 << ", symbol " << v;
+      }
+      if (length == T) break;
+      decoder->decode(row[length], logits);
+    }
+  }
+}
+
 TEST_P(Pipe, LossesGradientsAndNormOfMicroBatches) {
   for (const std::size_t chunks : {1U, 2U, 4U, 8U}) {
     SCOPED_TRACE(testing::Message() << chunks << " chunks");
@@ -108,5 +129,5 @@ INSTANTIATE_TEST_SUITE_P(Heads, Pipe,
                          ::testing::Values(Variant{"untied"}, Variant{"tied"}, Variant{"tied", TiedGradient::apart},
                                            Variant{"direct"}));
 
-}  // namespace
+}  // namespace of_pipe_oracle_test
 }  // namespace shoal::model::test

@@ -8,6 +8,7 @@
 
 #include "harness.hpp"
 #include "shoal/base/names.hpp"
+#include "shoal/kernels/runtime.hpp"
 
 namespace shoal::model::test {
 namespace {

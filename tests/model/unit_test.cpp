@@ -8,7 +8,7 @@
 #include "shoal/base/error.hpp"
 
 namespace shoal::model {
-namespace {
+namespace of_unit_test {
 
 UnitLayout three_tensors() {
   UnitLayout unit{"unit", {}, 0};
@@ -93,5 +93,5 @@ TEST(Initialize, RefusesARangeThatDoesNotFit) {
   EXPECT_THROW(initialize(unit, 1, {unit.elements - 3, unit.elements + 1}, values), Error);
 }
 
-}  // namespace
+}  // namespace of_unit_test
 }  // namespace shoal::model

@@ -4,12 +4,11 @@
 #include <array>
 
 #include "harness.hpp"
+#include "kernels_environment.hpp"
 #include "shoal/model/gradient_order.hpp"
 
 namespace shoal::model::test {
-namespace {
-
-const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+namespace of_use_order_test {
 
 /// Records when gradients are asked for, too.
 class Recording final : public Uses {
@@ -103,7 +102,7 @@ TEST(UseOrder, OfFiveBlocksTwoAtATime) {
   EXPECT_EQ(use_order(options, {1, 7, false, false, 2}), (UseOrder{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}}));
 }
 
-TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
+TEST(GradientsInOrder, AreCompletedFromTheLastUnitToTheFirst) {
   for (const ModelOptions& options : models()) {
     std::vector<int> expected(options.n_layer + 2);
     for (std::size_t u = 0; u < expected.size(); ++u) expected[u] = static_cast<int>(expected.size() - 1 - u);
@@ -115,7 +114,7 @@ TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
 }
 
 /// The gradients of blocks. That of the embedding, which backward does not use, is begun after all uses.
-TEST(Gradients, AreBegunInTheirUnitsLastUse) {
+TEST(GradientsInOrder, AreBegunInTheirUnitsLastUse) {
   for (const ModelOptions& options : models()) {
     for (const std::int64_t interval : intervals) {
       const Recorded run(options, {2, 7, true, false, interval});
@@ -133,7 +132,7 @@ TEST(Gradients, AreBegunInTheirUnitsLastUse) {
 }
 
 /// Of the passes of a whole model, and of the same in terms of its uses: those after all uses count to the last one.
-TEST(Gradients, AreCompletedInTheUsesOfTheirOrder) {
+TEST(GradientsInOrder, AreCompletedInTheUsesOfTheirOrder) {
   for (ModelOptions options : models()) {
     for (const auto tied_gradient : {TiedGradient::joined, TiedGradient::apart}) {
       options.tied_gradient = tied_gradient;
@@ -157,7 +156,7 @@ TEST(Gradients, AreCompletedInTheUsesOfTheirOrder) {
   }
 }
 
-TEST(Gradients, OfAPartAreThoseOfItsUnits) {
+TEST(GradientsInOrder, OfAPartAreThoseOfItsUnits) {
   ModelOptions options = tiny_gpt();
   options.n_layer = 4;
   options.tied_gradient = TiedGradient::apart;  // unit 6 is the head's copy of the embedding
@@ -173,7 +172,7 @@ TEST(Gradients, OfAPartAreThoseOfItsUnits) {
   EXPECT_EQ(orders_of({4, 7}), std::pair(GradientOrder({{}, {6, 5}, {}}), GradientOrder({{4}, {}})));
 }
 
-TEST(Gradients, ThatAreEarlyAreMarkedInTheLayout) {
+TEST(GradientsInOrder, ThatAreEarlyAreMarkedInTheLayout) {
   for (const ModelOptions& options : models()) {
     for (const std::int64_t interval : intervals) {
       const Recorded run(options, {2, 7, true, false, interval});
@@ -188,7 +187,7 @@ TEST(Gradients, ThatAreEarlyAreMarkedInTheLayout) {
 }
 
 /// The head's copy of the embedding is complete before the head, whose direct connection has been written with it.
-TEST(Gradients, OfADirectConnectionBesideACopiedEmbeddingAreEarly) {
+TEST(GradientsInOrder, OfADirectConnectionBesideACopiedEmbeddingAreEarly) {
   for (const bool direct : {false, true}) {
     ModelOptions options = tiny_gpt();
     options.direct = direct;
@@ -202,5 +201,5 @@ TEST(Gradients, OfADirectConnectionBesideACopiedEmbeddingAreEarly) {
   }
 }
 
-}  // namespace
+}  // namespace of_use_order_test
 }  // namespace shoal::model::test

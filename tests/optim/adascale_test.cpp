@@ -17,7 +17,7 @@
 #include "shoal/optim/optimizer.hpp"
 #include "support/oracle.hpp"
 
-namespace {
+namespace of_adascale_test {
 
 using nlohmann::json;
 using shoal::Error;
@@ -223,4 +223,4 @@ TEST(AdaScale, RefusesWhatCannotBe) {
   EXPECT_THROW(adascale.restore({{1.0}, {std::nan("")}, 1, 1}), Error);
 }
 
-}  // namespace
+}  // namespace of_adascale_test

@@ -15,7 +15,7 @@
 #include "shoal/base/error.hpp"
 #include "support/shared_data.hpp"
 
-namespace {
+namespace of_loss_scale_test {
 
 using shoal::Error;
 using shoal::optim::LossScaleOptions;
@@ -124,4 +124,4 @@ TEST(LossScaler, IsDeepSpeedsEventByEvent) {
   }
 }
 
-}  // namespace
+}  // namespace of_loss_scale_test

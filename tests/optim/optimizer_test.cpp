@@ -11,7 +11,7 @@
 
 #include "shoal/base/error.hpp"
 
-namespace {
+namespace of_optimizer_test {
 
 using shoal::DType;
 using shoal::Span;
@@ -178,4 +178,4 @@ TEST(Optimizer, RefusesWhatCannotBe) {
       ThrowsMessage<shoal::Error>(HasSubstr("36 gradients for 37 master parameters")));
 }
 
-}  // namespace
+}  // namespace of_optimizer_test

@@ -14,7 +14,7 @@
 
 #include "shoal/base/error.hpp"
 
-namespace {
+namespace of_schedule_test {
 
 using shoal::optim::OptimizerOptions;
 using shoal::optim::Rates;
@@ -160,4 +160,4 @@ TEST(Schedule, DeepSpeedsUpdateByUpdate) {
   EXPECT_EQ(compared.size(), 4U);
 }
 
-}  // namespace
+}  // namespace of_schedule_test

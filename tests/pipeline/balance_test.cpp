@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/pipeline/balance.hpp"
+#include "shoal/pipeline/buffers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@
 #include "support/shared_data.hpp"
 
 namespace shoal::pipeline {
-namespace {
+namespace of_balance_test {
 
 /// The largest cost of a part.
 double largest_cost(const std::vector<double>& costs, const Balance& balance) {
@@ -249,5 +250,5 @@ TEST(Balance, TheEndsHaveTheEmbeddingAndTheHead) {
   EXPECT_EQ(units[2].end, 8U);
 }
 
-}  // namespace
+}  // namespace of_balance_test
 }  // namespace shoal::pipeline

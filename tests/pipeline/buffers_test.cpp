@@ -8,7 +8,7 @@
 #include "shoal/pipeline/timeline.hpp"
 
 namespace shoal::pipeline {
-namespace {
+namespace of_buffers_test {
 
 using Counts = std::vector<std::size_t>;
 
@@ -134,5 +134,5 @@ TEST(Buffers, OneMoreHidesMessages) {
             std::numeric_limits<double>::infinity());
 }
 
-}  // namespace
+}  // namespace of_buffers_test
 }  // namespace shoal::pipeline

@@ -56,7 +56,7 @@ Exit run(World& world, const std::string& how, bool nccl) {
   const shoal::comm::Watchdog watchdog(world, options.timeout);
   const shoal::pipeline::ScheduleShape shape{world.size(), world.rank(), 1, 4};
   const shoal::pipeline::Lists lists = lists_of(shoal::pipeline::Schedule::one_f_one_b, shape);
-  shoal::Memory counting;
+  shoal::Memory counting(shoal::device::images());
   shoal::pipeline::Runner(nullptr, lists, shape, border_bytes, counting);
   shoal::device::DeviceMemory memory(counting.taken());  // outlives what is still received when a stage fails
   shoal::pipeline::Runner runner(&world.pipeline(), lists, shape, border_bytes, memory);

@@ -16,7 +16,7 @@
 #include "shoal/pipeline/program.hpp"
 
 namespace shoal::pipeline {
-namespace {
+namespace of_grid_test {
 
 /// An operation of several ranks: a message, or a collective of a stage. It is complete when all of them have started it.
 using Name = std::tuple<int, int, int, std::uint32_t>;  // kind; then (part, pipeline, turn), or (stage, number, 0)
@@ -157,5 +157,5 @@ TEST(PipelinesSideBySide, WaitForEverIfARankGathersInAnotherOrder) {
   EXPECT_EQ(stuck(ranks, Progress::at_once, 1), 4U) << "and the other stage misses what they would send";
 }
 
-}  // namespace
+}  // namespace of_grid_test
 }  // namespace shoal::pipeline

@@ -12,7 +12,7 @@
 #include "shapes.hpp"
 
 namespace shoal::pipeline {
-namespace {
+namespace of_program_test {
 
 using test::Messages;
 constexpr std::array every_way = {Messages::eager, Messages::rendezvous, Messages::one_by_one, Messages::blocking};
@@ -213,5 +213,5 @@ TEST(Borders, AreNamedInWords) {
   EXPECT_EQ(words_of({Action::Kind::forward, 3, 5, true}), "the skip connection's activations of turn 5 for part 3");
 }
 
-}  // namespace
+}  // namespace of_program_test
 }  // namespace shoal::pipeline

@@ -42,7 +42,7 @@ class Adding final : public Stage {
         scratch_(memory.take<float>(Kind::buffers, elements, "addends")),
         activations_(memory.take<float>(Kind::buffers, elements * most_turns, "results of forward passes")),
         gradients_(memory.take<float>(Kind::buffers, elements * most_turns, "results of backward passes")),
-        sums_(memory.take<float>(Kind::buffers, 16 * most_turns * 8, "sums over pipelines")) {}
+        sums_(memory.take<float>(Kind::buffers, 16 * most_turns * 8, "sums over pipelines", shoal::Use::collectives)) {}
 
   void begin(std::size_t step) {
     step_ = step;

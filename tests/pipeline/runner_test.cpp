@@ -16,7 +16,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::pipeline {
-namespace {
+namespace of_runner_test {
 
 using test::HashingStage;
 using test::HashModel;
@@ -130,7 +130,7 @@ TEST(Stages, OfTwoPipelinesWorkSideBySide) {
 TEST(Stages, TakeWhatWasCounted) {
   for_all(ranks(), {6}, [](Schedule schedule, const ScheduleShape& shape) {
     const Pipeline pipeline(schedule, shape, small);
-    Memory counting;
+    Memory counting(device::images());
     const Runner counted(nullptr, lists_of(schedule, shape), pipeline.shape, small, counting);
     EXPECT_EQ(counting.taken(), pipeline.memory.taken());
     EXPECT_EQ(counting.taken().total(), small * counted.buffers().total());
@@ -208,5 +208,5 @@ TEST(Stages, AreTracedWithoutNumbersThatDoNotFit) {
   EXPECT_EQ(numbers, (std::vector<int>{32766, 32766, 32767, 32767, -1, -1}));
 }
 
-}  // namespace
+}  // namespace of_runner_test
 }  // namespace shoal::pipeline

@@ -14,7 +14,7 @@
 #include "support/shared_data.hpp"
 
 namespace shoal::pipeline {
-namespace {
+namespace of_schedule_oracle_test {
 
 using Json = nlohmann::json;
 
@@ -70,5 +70,5 @@ TEST_F(Torch, ExecutesTheSameLists) {
   for (const auto& [name, peer] : peers) EXPECT_GE(compared[name], 30) << name;
 }
 
-}  // namespace
+}  // namespace of_schedule_oracle_test
 }  // namespace shoal::pipeline

@@ -11,7 +11,7 @@
 #include "shoal/base/error.hpp"
 
 namespace shoal::pipeline {
-namespace {
+namespace of_schedule_test {
 
 constexpr std::size_t most_turns = 32;
 constexpr double backward_time = 2;
@@ -112,5 +112,5 @@ TEST(Schedules, ShapesThatARowDoesNotAllowAreRefused) {
   EXPECT_THROW(actions_of(Schedule::gpipe, {2, 2, 1, 4}), Error);
 }
 
-}  // namespace
+}  // namespace of_schedule_test
 }  // namespace shoal::pipeline

@@ -7,7 +7,7 @@
 #include "shapes.hpp"
 
 namespace shoal::pipeline {
-namespace {
+namespace of_timeline_test {
 
 using testing::Test;
 
@@ -130,5 +130,5 @@ TEST(Timelines, AskHowLongEachActionTakes) {
   }
 }
 
-}  // namespace
+}  // namespace of_timeline_test
 }  // namespace shoal::pipeline

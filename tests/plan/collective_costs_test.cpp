@@ -7,7 +7,7 @@
 #include "networks.hpp"
 
 namespace shoal::plan {
-namespace {
+namespace of_collective_costs_test {
 
 using Bytes = std::vector<std::vector<std::size_t>>;
 
@@ -118,5 +118,5 @@ TEST(Shift, GoesToOneRankEach) {
   EXPECT_EQ(across.node_s, 0);
 }
 
-}  // namespace
+}  // namespace of_collective_costs_test
 }  // namespace shoal::plan

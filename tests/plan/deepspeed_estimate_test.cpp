@@ -12,7 +12,7 @@
 #include "support/shared_data.hpp"
 
 namespace shoal::plan {
-namespace {
+namespace of_deepspeed_estimate_test {
 
 using Json = nlohmann::json;
 
@@ -66,5 +66,5 @@ TEST(DeepSpeedEstimate, OfNumbersThatCanBeCheckedByHand) {
   EXPECT_EQ(deepspeed_zero3(model, cluster, {}).cpu_bytes, 2400U);  // 100 x 4 x 4 x 1.5
 }
 
-}  // namespace
+}  // namespace of_deepspeed_estimate_test
 }  // namespace shoal::plan

@@ -7,10 +7,10 @@
 #include <algorithm>
 
 #include "shoal/base/error.hpp"
-#include "shoal/plan/notation.hpp"
+#include "shoal/base/notation.hpp"
 
 namespace shoal::plan {
-namespace {
+namespace of_fit_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -52,6 +52,31 @@ TEST(MemoryProblem, IsEmptyIfTheRunFits) {
   const std::size_t bytes = needed(options(), 2);
   EXPECT_THAT(memory_problem(options(), 2, bytes), IsEmpty());
   EXPECT_THAT(memory_problem(options(), 2, bytes - 1), Not(IsEmpty()));
+}
+
+/// Takes memory beside the engine, as a copy for asynchronous checkpoints does.
+ExtraAllocations taking(std::size_t floats) {
+  return [=](zero::Engine&, Memory& counting) { counting.take<float>(Kind::buffers, floats, "beside the engine"); };
+}
+
+TEST(MemoryProblem, CountsWhatIsTakenBesideTheEngine) {
+  constexpr std::size_t floats = 1U << 20U, extra = floats * sizeof(float);
+  const std::size_t bytes = memory(options(), 0, 2, taking(floats)).bytes.total();
+  ASSERT_EQ(bytes, needed(options(), 2) + extra);
+  EXPECT_THAT(memory_problem(options(), 2, bytes, taking(floats)), IsEmpty());
+  const std::string problem = memory_problem(options(), 2, bytes - 1, taking(floats));
+  EXPECT_THAT(problem, HasSubstr("needs " + bytes_text(bytes) + " per rank"));
+  EXPECT_THAT(problem, HasSubstr("beside the engine " + bytes_text(extra)));
+  const std::size_t sharded = needed(with(1, 0), 2) + extra;
+  EXPECT_EQ(advice(memory_problem(options(), 2, sharded, taking(floats))), "zero.stage = 1: " + bytes_text(sharded));
+  EXPECT_THAT(advice(memory_problem(options(), 2, sharded - 1, taking(floats))), Not(HasSubstr("zero.stage = 1: ")));
+}
+
+TEST(MaxLayers, LeaveRoomForWhatIsTakenBesideTheEngine) {
+  constexpr std::size_t floats = 1U << 20U, extra = floats * sizeof(float);
+  const std::size_t limit = needed(options(), 2);
+  EXPECT_EQ(max_layers_that_fit(options(), 2, limit + extra, taking(floats)), max_layers_that_fit(options(), 2, limit));
+  EXPECT_LT(max_layers_that_fit(options(), 2, limit + extra - 1, taking(floats)), options().model.n_layer);
 }
 
 TEST(MemoryProblem, NamesTheLargestParts) {
@@ -168,5 +193,5 @@ TEST(MaxLayers, HaveBounds) {
   EXPECT_EQ(max_layers_that_fit(options(), 2, std::size_t{1} << 50U), most_layers);
 }
 
-}  // namespace
+}  // namespace of_fit_test
 }  // namespace shoal::plan

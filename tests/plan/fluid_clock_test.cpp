@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activities that share resources, compared with times that can be computed by hand.
-#include "plan/fluid_clock.hpp"
+#include "plan/pipeline/fluid_clock.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 namespace shoal::plan {
-namespace {
+namespace of_fluid_clock_test {
 
 using Resources = std::vector<FluidClock::Resource>;
 
@@ -106,5 +106,5 @@ TEST(Counter, LetsProcessesWaitForEachOther) {
   EXPECT_DOUBLE_EQ(clock.now_s(), 1 + 3 * 2) << "the writer's later seconds pass while the reader reads";
 }
 
-}  // namespace
+}  // namespace of_fluid_clock_test
 }  // namespace shoal::plan

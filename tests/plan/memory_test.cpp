@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace shoal::plan {
-namespace {
+namespace of_memory_test {
 
 zero::EngineOptions options(int stage, std::size_t micro_batches) {
   zero::EngineOptions o;
@@ -43,6 +43,25 @@ TEST(MemoryPlan, ListsItsPartsLargestFirst) {
 
 /// The stages of a pipeline together keep the states of the model once, and of a tied embedding's copy only parameters and
 /// gradients.
+/// At stage 2 messages use whole parameters, gradients of a micro-batch, and their own memory.
+TEST(MemoryPlan, CountsImagesAsStagingMemory) {
+  zero::EngineOptions given = options(2, 2);
+  const MemoryPlan direct = memory(given, 0, 2);
+  given.images = Images::messages;
+  const MemoryPlan through_host = memory(given, 0, 2);
+  const auto bytes_of = [&](const std::string& label) {
+    std::size_t bytes = 0;
+    for (const Memory::Entry& part : through_host.parts) bytes += part.label == label ? part.bytes : 0;
+    return bytes;
+  };
+  const std::size_t images = bytes_of("parameters") + bytes_of("gradients of a micro-batch") + bytes_of("messages");
+  EXPECT_GT(images, bytes_of("parameters"));
+  EXPECT_EQ(bytes_of("copies for messages"), images);
+  EXPECT_EQ(through_host.bytes[Kind::staging], direct.bytes[Kind::staging] + images);
+  EXPECT_EQ(through_host.bytes.total(), direct.bytes.total() + images);
+  EXPECT_EQ(memory(given, 0, 1).bytes, memory(options(2, 2), 0, 1).bytes) << "one rank sends no messages";
+}
+
 TEST(MemoryPlan, StatesOfAPartAreThoseOfItsUnits) {
   for (int stage = 0; stage < 4; ++stage) {
     zero::EngineOptions o = options(stage, 24);
@@ -77,11 +96,5 @@ TEST(MemoryPlan, CountsExtraAllocations) {
   EXPECT_EQ(with.bytes[Kind::buffers], before + 4096);
 }
 
-TEST(AvailableBytes, AreTheLimitOrTheMemoryOfTheNodeDividedByItsRanks) {
-  EXPECT_EQ(available_bytes(0.5, 8), std::size_t{1} << 29U);
-  EXPECT_EQ(available_bytes(1e300, 1), std::size_t{1} << 62U) << "as good as no limit";
-  EXPECT_EQ(available_bytes(0, 4), available_bytes(0, 1) / 4);
-}
-
-}  // namespace
+}  // namespace of_memory_test
 }  // namespace shoal::plan

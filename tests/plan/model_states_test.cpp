@@ -10,7 +10,7 @@
 #include "shoal/zero/stages.hpp"
 
 namespace shoal::plan {
-namespace {
+namespace of_model_states_test {
 
 zero::EngineOptions options(int stage, DType dtype, DType gradients) {
   zero::EngineOptions o;
@@ -75,5 +75,5 @@ TEST(ModelStates, OfAPlanAreTheFormulaAndPadding) {
   }
 }
 
-}  // namespace
+}  // namespace of_model_states_test
 }  // namespace shoal::plan

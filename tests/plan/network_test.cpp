@@ -8,7 +8,7 @@
 #include <string>
 
 namespace shoal::plan {
-namespace {
+namespace of_network_test {
 
 TEST(Fit, FindsTheLineOfTheSamples) {
   std::vector<Sample> samples;
@@ -61,5 +61,5 @@ TEST(MissingMeasurement, IsNamed) {
   EXPECT_NE(std::string(missing_measurement(model, {4, 1})).find("--link-rate"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace of_network_test
 }  // namespace shoal::plan

@@ -10,7 +10,7 @@
 #include "shoal/model/costs.hpp"
 
 namespace shoal::plan {
-namespace {
+namespace of_pipeline_step_test {
 
 /// Two stages of one layer each, four turns, so four data-parallel ranks have 16 micro-batches.
 PipelinePlan two_stages(std::size_t turns = 4, pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b) {
@@ -79,6 +79,32 @@ TEST(PipelineStepOf, CountsTheLinksOfEachStage) {
     EXPECT_GT(sent.total(), 0) << rank;
     EXPECT_EQ(sent.intra == 0, rank == 2 || rank == 3) << rank;
   }
+}
+
+/// The ranks of a stage are on two nodes, and both links take about as long. Passes take no time, so a step is shorter than
+/// the operations of a stage one after another only if those within nodes go on beside those across them.
+TEST(PipelineStepOf, OverNcclOperationsOfAStageFollowEachOther) {
+  NetworkModel network = two_levels();
+  network.node->s_per_byte = 5e-9;
+  for (const bool queued : {false, true}) {
+    network.queued = queued;
+    const StepTime time = pipeline_step(untied(3, 16), two_stages(), {4, 2}, network, {}).time;
+    EXPECT_EQ(time.exposed_s < time.communication_s, !queued) << time.exposed_s << " of " << time.communication_s;
+  }
+}
+
+/// The same with units that are gathered in each pass, when the sums of the pass before may still be in flight.
+TEST(PipelineStepOf, OverNcclGathersThatAreApartDoNotFollowSums) {
+  NetworkModel network = two_levels();
+  network.queued = true;
+  network.node->s_per_byte = 5e-9;
+  zero::EngineOptions options = untied(3, 16);
+  options.zero.prefetch_units = 0;
+  const StepTime together = pipeline_step(options, two_stages(), {4, 2}, network, {}).time;
+  network.gathers_apart = true;
+  const StepTime apart = pipeline_step(options, two_stages(), {4, 2}, network, {}).time;
+  EXPECT_EQ(apart.communication_s, together.communication_s);
+  EXPECT_LT(apart.exposed_s, 0.95 * together.exposed_s);
 }
 
 /// On one node, in stages 2 and 3 of ZeRO. Four turns: F0 F1 B0 F2 B1 F3 B2 B3 of units 0 and 1, F0 B0 F1 B1 ... of 2 and 3.
@@ -342,5 +368,5 @@ TEST(TurnsOfHalfIdle, AreTheFewest) {
   }
 }
 
-}  // namespace
+}  // namespace of_pipeline_step_test
 }  // namespace shoal::plan

@@ -19,7 +19,7 @@
 #include "shoal/plan/step_time.hpp"
 
 namespace shoal::plan {
-namespace {
+namespace of_replay_trace_test {
 
 struct Case {
   const char* name;
@@ -443,5 +443,5 @@ TEST(PlatformFiles, HaveTheMeasuredRatesAndEnoughNodes) {
   EXPECT_NE(dragonfly.find("radical=\"0-527\""), std::string::npos) << dragonfly;
 }
 
-}  // namespace
+}  // namespace of_replay_trace_test
 }  // namespace shoal::plan

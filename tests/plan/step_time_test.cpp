@@ -8,7 +8,7 @@
 #include "networks.hpp"
 
 namespace shoal::plan {
-namespace {
+namespace of_step_time_test {
 
 constexpr Cluster two_by_two = {2, 2}, four_nodes = {4, 1};
 
@@ -54,6 +54,90 @@ TEST(StepTimeOf, WithASecondPartitionGathersAcrossOnce) {
   EXPECT_LT(near.across_per_node, plain.across_per_node);
   options.zero.hpz_size = 1;  // every rank keeps a whole copy
   EXPECT_LT(time_of(options).sent[OperationKind::all_gather].intra, near.sent[OperationKind::all_gather].intra);
+}
+
+Cost of_two_exchanges(double node_s, double across_s, Sequence sequence) {
+  Cost cost;
+  cost.node_s = node_s;
+  cost.across_s = across_s;
+  cost.sequence = sequence;
+  return cost;
+}
+
+/// Of two operations that are started together, the second one's exchange within nodes goes on beside the first one's across
+/// them, unless they follow each other.
+TEST(RankClock, OperationsFollowEachOtherIfTheyMust) {
+  for (const Sequence sequence : {Sequence::none, Sequence::calls, Sequence::gathers}) {
+    const Cost cost = of_two_exchanges(1, 2, sequence);
+    RankClock clock(1);
+    const RankClock::Pending first = clock.start(OperationKind::reduce_scatter, cost),
+                             second = clock.start(OperationKind::all_gather, cost);
+    clock.wait(first);
+    EXPECT_EQ(clock.now_s(), 3);
+    clock.wait(second);
+    EXPECT_EQ(clock.now_s(), sequence == Sequence::none ? 5 : 6);
+  }
+}
+
+/// A sum that goes within nodes first, and a gather that is started later and goes across them first. In one sequence the
+/// gather waits for the sum. In two, each uses the link that the other one leaves free, and waits where it does not:
+///   sum     in node 0-2, across 4-7 (from 2 on it waits for the gather)
+///   gather             across 1-4, in node 4-5
+/// Another sum waits for the first one alone: in node 7-9, across 9-12.
+TEST(RankClock, GathersGoOnBesideSumsIfTheyAreApart) {
+  for (const bool apart : {false, true}) {
+    const Cost sum = of_two_exchanges(2, 3, Sequence::calls);
+    Cost gather = of_two_exchanges(1, 3, apart ? Sequence::gathers : Sequence::calls);
+    gather.node_first = false;
+    RankClock clock(1);
+    const RankClock::Pending first = clock.start(OperationKind::reduce_scatter, sum);
+    clock.work(1);
+    const RankClock::Pending between = clock.start(OperationKind::all_gather, gather),
+                             last = clock.start(OperationKind::reduce_scatter, sum);
+    clock.wait(between);
+    EXPECT_EQ(clock.now_s(), apart ? 5 : 9);
+    clock.wait(first);
+    EXPECT_EQ(clock.now_s(), apart ? 7 : 9);
+    clock.wait(last);
+    EXPECT_EQ(clock.now_s(), apart ? 12 : 14);
+  }
+}
+
+/// What is gathered after a sum of the same numbers waits for it, also in a sequence of its own.
+TEST(RankClock, AGatherWaitsForTheSumThatItNeeds) {
+  RankClock clock(1);
+  const RankClock::Pending sum = clock.start(OperationKind::reduce_scatter, of_two_exchanges(2, 0, Sequence::calls)),
+                           gather =
+                               clock.start_after(sum, OperationKind::all_gather, of_two_exchanges(0, 3, Sequence::gathers));
+  clock.wait(gather);
+  EXPECT_EQ(clock.now_s(), 5);
+}
+
+/// NCCL carries out gathers and sums one after another. Losses and norm are numbers of the host, which MPI sends beside
+/// them.
+TEST(StepTimeOf, OverNcclOperationsFollowEachOther) {
+  NetworkModel queued = two_levels();
+  queued.queued = true;
+  const StepTime time = step_time(some_options(3), {}, 4, two_by_two, queued, {});
+  const double numbers = 2 * CollectiveCosts(queued, two_by_two).small(Grouping::consecutive(4, 4)).total_s();
+  EXPECT_GE(time.exposed_s, time.communication_s - numbers);
+  const StepTime by_mpi = time_of(some_options(3));
+  EXPECT_LT(by_mpi.exposed_s, by_mpi.communication_s - numbers);
+}
+
+/// The same bytes in the same seconds of operations, of which computation or other operations hide more.
+TEST(StepTimeOf, OverNcclGathersThatAreApartAreHiddenBetter) {
+  NetworkModel queued = two_levels();
+  queued.queued = true;
+  const StepTime together = step_time(some_options(3), {}, 4, two_by_two, queued, {});
+  queued.gathers_apart = true;
+  const StepTime apart = step_time(some_options(3), {}, 4, two_by_two, queued, {});
+  EXPECT_EQ(apart.communication_s, together.communication_s);
+  EXPECT_EQ(apart.across_per_node, together.across_per_node);
+  EXPECT_LT(apart.exposed_s, together.exposed_s);
+  queued.queued = false;
+  EXPECT_EQ(step_time(some_options(3), {}, 4, two_by_two, queued, {}).exposed_s, time_of(some_options(3)).exposed_s)
+      << "MPI has no sequences";
 }
 
 TEST(StepTimeOf, InEightAndFourBitsSendsAQuarterAndAnEighth) {
@@ -127,5 +211,5 @@ TEST(Arithmetic, CountsWhatBackwardComputesAgain) {
   EXPECT_NEAR(again(8), 0, 1e-9 * all);
 }
 
-}  // namespace
+}  // namespace of_step_time_test
 }  // namespace shoal::plan

@@ -10,7 +10,7 @@
 #include "shoal/plan/step_time.hpp"
 
 namespace shoal::plan {
-namespace {
+namespace of_sync_costs_test {
 
 constexpr Cluster two_by_two = {2, 2}, four_nodes = {4, 1};
 
@@ -119,5 +119,5 @@ TEST(StepTimeOfLocalTraining, PushesEveryStepAndHidesItIfOverlapped) {
   EXPECT_EQ(time_of(sync, 1, four_nodes, 1).sent[OperationKind::send].inter, time.sent[OperationKind::send].inter);
 }
 
-}  // namespace
+}  // namespace of_sync_costs_test
 }  // namespace shoal::plan

@@ -2,24 +2,28 @@
 // A library for LD_PRELOAD that makes system calls on files fail, as a full or broken disk does. Environment variables
 // choose the calls:
 //   SHOAL_FAIL_BELOW   a directory: only calls on paths below it, or on files opened there, count
-//   SHOAL_FAIL_RANK    the rank (PMI_RANK) whose calls fail; without PMI_RANK a process is rank 0
+//   SHOAL_FAIL_RANK    the rank (PMI_RANK) whose calls fail; without PMI_RANK a process is rank 0; -1: all ranks
 //   SHOAL_FAIL_CALL    open | read | write | fsync | rename | ftruncate | fallocate | opendir | close | mkdir
 //                      (opendir: also open with O_DIRECTORY, as std::filesystem lists directories)
 //   SHOAL_FAIL_AT      the k-th of these calls fails, k = 1, 2, ...
 //   SHOAL_FAIL_LASTS   1: all later ones fail, too
-//   SHOAL_FAIL_ERRNO   the value of errno after a failure
+//   SHOAL_FAIL_ERRNO   the value of errno after a failure; 0: the call does not return, as on a file system whose server is
+//                      gone, and the process is in state D meanwhile
+//   SHOAL_FAIL_THEN    a directory: as soon as SHOAL_FAIL_LOG exists, no call of any rank on paths below it returns
 //   SHOAL_FAIL_LOG     a file that gets a line (rank, call, path) for each failure; without SHOAL_FAIL_CALL, for
 //                      each call
 // Calls that the C library makes itself, such as those of fwrite, do not fail; fopen does, as `open`.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -37,11 +41,13 @@ struct Plan {
   const char* below = std::getenv("SHOAL_FAIL_BELOW");
   const char* call = std::getenv("SHOAL_FAIL_CALL");
   const char* log = std::getenv("SHOAL_FAIL_LOG");
+  const char* then = std::getenv("SHOAL_FAIL_THEN");
   long at = number("SHOAL_FAIL_AT", 1);
   int error = static_cast<int>(number("SHOAL_FAIL_ERRNO", EIO));
   long rank = number("PMI_RANK", 0);
   bool lasts = number("SHOAL_FAIL_LASTS", 0) != 0;
-  bool mine = rank == number("SHOAL_FAIL_RANK", 0);
+  long failing_rank = number("SHOAL_FAIL_RANK", 0);
+  bool mine = failing_rank == -1 || rank == failing_rank;
   std::atomic<long> seen{0};
 
   static long number(const char* name, long otherwise) {
@@ -65,15 +71,32 @@ void note(const char* call, const char* path) {
   real<int(int)>("close")(file);
 }
 
+/// The thread is in state D as long as the child lives that it has made with vfork(). If the thread is killed, the kernel
+/// kills the child.
+[[noreturn]] void block() {
+  while (true) {
+    if (vfork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      while (true) pause();
+    }
+  }
+}
+
+bool is_below(const char* path, const char* directory) {
+  return directory != nullptr && path != nullptr && std::strncmp(path, directory, std::strlen(directory)) == 0;
+}
+
 /// Returns true if this call must fail, and sets errno.
 bool fails(const char* call, const char* path) {
   Plan& p = plan();
-  if (p.below == nullptr || path == nullptr || std::strncmp(path, p.below, std::strlen(p.below)) != 0) return false;
+  if (is_below(path, p.then) && access(p.log, F_OK) == 0) block();
+  if (!is_below(path, p.below)) return false;
   if (p.call == nullptr) note(call, path);
   if (p.call == nullptr || !p.mine || std::strcmp(call, p.call) != 0) return false;
   const long k = ++p.seen;
   if (k < p.at || (k > p.at && !p.lasts)) return false;
   note(call, path);
+  if (p.error == 0) block();
   errno = p.error;
   return true;
 }

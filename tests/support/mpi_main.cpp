@@ -16,6 +16,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "support/one_file.hpp"
 #include "support/skips.hpp"
 
 namespace shoal::test {
@@ -45,7 +46,11 @@ void leave_out_tests_for_other_ranks() {
   }
 }
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr unsigned longest_test_s = 180;  // three times as long, as CTest's time limits
+#else
 constexpr unsigned longest_test_s = 60;
+#endif
 std::array<char, 256> hang_message{};  // written before each test: a signal handler may do little
 
 extern "C" void end_hanging_test(int) {
@@ -115,6 +120,7 @@ int main(int argc, char** argv) {
   shoal::test::the_world = &world;
   try {
     testing::InitGoogleTest(&argc, argv);
+    shoal::test::choose_file(argc, argv);
     world.make_groups(shoal::test::comm_options());
     const shoal::kernels::Runtime runtime(1);
     const int result = world.agree(shoal::test::with_messages(shoal::test::run_all));

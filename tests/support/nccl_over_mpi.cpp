@@ -22,8 +22,9 @@ namespace {
 
 std::string last_words;
 
-int depth = 0;
-std::vector<std::shared_ptr<Call>> group;  // calls between ncclGroupStart() and ncclGroupEnd()
+thread_local int depth = 0;
+thread_local std::vector<std::shared_ptr<Call>> group;  // calls between ncclGroupStart() and ncclGroupEnd()
+thread_local std::vector<std::function<void()>> at_end;
 
 ncclResult_t message(bool sends, const void* at, std::size_t bytes, int peer, ncclComm_t comm, cudaStream_t stream) {
   if (const ncclResult_t problem = problem_of(comm, {{at, bytes}}); problem != ncclSuccess) return problem;
@@ -80,6 +81,16 @@ ncclResult_t add(std::shared_ptr<Call> call) {
   return ncclSuccess;
 }
 
+ncclResult_t at_end_of_group(std::function<void()> act) {
+  constexpr int first_with_groups_of_aborts = NCCL_VERSION(2, 22, 3);
+  if (depth > 0 && settings().version >= first_with_groups_of_aborts) {
+    at_end.push_back(std::move(act));
+  } else {
+    act();
+  }
+  return ncclSuccess;
+}
+
 std::byte* address(const void* at) { return shoal::device::simulated::address_for_messages(at); }
 
 }  // namespace shoal::test::nccl
@@ -110,6 +121,7 @@ ncclResult_t ncclGroupEnd() {
     if (!call->finish) call->finish = [] {};
     enqueue(call);
   }
+  for (const std::function<void()>& act : std::exchange(at_end, {})) act();
   return ncclSuccess;
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the double carries out a call: work of the simulated device, which posts messages and waits for them.
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <limits>
+#include <random>
 #include <utility>
 
 #include "nccl_over_mpi.hpp"
@@ -74,12 +77,35 @@ bool advance_receives(Call& call) {
   return complete;
 }
 
+/// SHOAL_SEED repeats an earlier run's.
+unsigned seed() {
+  const char* const given = std::getenv("SHOAL_SEED");
+  if (given == nullptr) return std::random_device{}();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return static_cast<unsigned>(std::strtoul(given, nullptr, 10)) + 977U * static_cast<unsigned>(rank);
+}
+
 std::mt19937& random_numbers() {
-  static std::mt19937 numbers(std::random_device{}());
+  static std::mt19937 numbers(seed());
   return numbers;
 }
 
 std::uint64_t calls_of_process = 0, done_of_process = 0;
+
+/// The first version that keeps the order of calls of different communicators.
+constexpr int keeps_order = NCCL_VERSION(2, 26, 0);
+
+/// Returns true if the call may begin.
+bool is_next(const Call& call) {
+  const bool next = done_of_process + 1 == call.of_process;
+  if (settings().version < keeps_order && !next) {
+    call.comm->fail(ncclInvalidUsage, text("call ", call.of_process, " of this process begins when only ", done_of_process,
+                                           " have ended, and this version keeps no order"));
+    return false;
+  }
+  return next || !settings().serial;
+}
 
 bool advance(const std::shared_ptr<Call>& call) {
   static std::vector<std::shared_ptr<Call>> abandoned;  // MPI may still use their members
@@ -88,10 +114,9 @@ bool advance(const std::shared_ptr<Call>& call) {
     if (call->begun) abandoned.push_back(call);
     return true;
   }
-  // NCCL orders the calls of a communicator, whatever their streams.
-  if (comm.error != ncclSuccess || call->stuck || comm.done + 1 != call->sequence) return false;
-  if (settings().serial && done_of_process + 1 != call->of_process) return false;
+  if (comm.error != ncclSuccess || call->stuck || comm.order->done + 1 != call->sequence) return false;
   if (call->delay > 0) return --call->delay < 0;
+  if (!call->begun && !is_next(*call)) return false;
   if (!std::exchange(call->begun, true)) {
     for (Transfer& send : call->sends) post_send(*call, send);
   }
@@ -100,6 +125,7 @@ bool advance(const std::shared_ptr<Call>& call) {
   if (!complete || comm.error != ncclSuccess) return false;
   call->finish();
   ++comm.done;
+  ++comm.order->done;
   ++done_of_process;
   return true;
 }
@@ -107,8 +133,11 @@ bool advance(const std::shared_ptr<Call>& call) {
 }  // namespace
 
 void enqueue(const std::shared_ptr<Call>& call) {
+  if (settings().connections) note_connections(*call);
   call->of_process = ++calls_of_process;
-  call->sequence = ++call->comm->enqueued;
+  while (calls_of_process == settings().block) std::this_thread::sleep_for(std::chrono::seconds(1));
+  ++call->comm->enqueued;
+  call->sequence = ++call->comm->order->enqueued;
   if (settings().delay) {
     call->delay = static_cast<int>(random_numbers()() % 8);
     const auto by_rank = [first = static_cast<int>(random_numbers()() % 8)](const Transfer& a, const Transfer& b) {
@@ -121,7 +150,13 @@ void enqueue(const std::shared_ptr<Call>& call) {
   if (calls_of_process == settings().die) call->comm->fail(ncclRemoteError, "as SHOAL_NCCL_DOUBLE asks for");
   const auto queue = static_cast<device::Queue>(reinterpret_cast<std::uintptr_t>(call->stream) - 1);
   const device::OnQueue there(queue);
-  device::simulated::enqueue_waiting([call] { return advance(call); });
+  call->comm->unfinished.insert(call);
+  device::simulated::enqueue_waiting([call] {
+    const bool ended = advance(call);
+    if (ended) call->comm->unfinished.erase(call);
+    return ended;
+  });
+  call->behind.record();
 }
 
 }  // namespace shoal::test::nccl

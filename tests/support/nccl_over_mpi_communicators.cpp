@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the double makes and ends communicators.
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -34,10 +35,26 @@ struct Handshake {
 
 bool never() { return false; }
 
-ncclResult_t check_config(const ncclConfig_t* config) {
+ncclResult_t check_config(const ncclConfig_t* config, bool blocking) {
   if (settings().forbidden) return wrong(ncclInternalError, "a call although calls are forbidden");
-  const bool fine = config != nullptr && config->magic == 0xcafebeef && config->blocking == 0;
-  return fine ? ncclSuccess : wrong(ncclInvalidArgument, "a communicator that is not made with blocking = 0");
+  if (config == nullptr || config->magic != 0xcafebeef) return wrong(ncclInvalidArgument, "no configuration");
+  if (config->blocking != (blocking ? 1 : 0)) {
+    return wrong(ncclInvalidArgument, blocking ? "each call of this communicator would start a thread"
+                                               : "this rank would wait for missing ranks for ever");
+  }
+  return config->splitShare == 1 ? ncclSuccess
+                                 : wrong(ncclInvalidArgument, "a communicator that shares no buffers with its parts");
+}
+
+/// Until the device has come past the communicator's calls: what stands before them on their streams must end, too. The
+/// thread of the watchdog, which ends the process, cannot let the simulated device work.
+void wait_for_calls(ncclComm& comm) {
+  if (comm.thread != std::this_thread::get_id()) return;
+  while (!comm.unfinished.empty()) {
+    const std::shared_ptr<Call> call = *comm.unfinished.begin();
+    if (call->behind.reached()) comm.unfinished.erase(call);  // or nobody knows it any more
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 /// Communicators stay until the process ends, since calls on the device may still look at them.
@@ -57,7 +74,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  if (const ncclResult_t problem = check_config(config); problem != ncclSuccess) return problem;
+  if (const ncclResult_t problem = check_config(config, false); problem != ncclSuccess) return problem;
   std::vector<int> world(static_cast<std::size_t>(ranks));
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -67,6 +84,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   made->number = ++communicators;
   made->rank = rank;
   made->in_progress = never;
+  if (settings().connections) note_origin(*made);
   *comm = made;
   if (settings().stuck_init) return ncclInProgress;
   const std::int64_t mark = id.internal[0] + 256 * id.internal[NCCL_UNIQUE_ID_BYTES - 1];
@@ -86,7 +104,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t* config) {
   if (const ncclResult_t problem = problem_of(comm, {}); problem != ncclSuccess) return problem;
-  if (const ncclResult_t problem = check_config(config); problem != ncclSuccess) return problem;
+  if (const ncclResult_t problem = check_config(config, true); problem != ncclSuccess) return problem;
   const int number = ++communicators;
   comm->in_progress = never;
   if (settings().stuck_split) return ncclInProgress;
@@ -101,6 +119,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
     }
     ncclComm* const made = new_communicator();
     made->number = number;
+    made->order = comm->order;  // splitShare
     for (const auto& [order, in_world] : members) {
       if (order.second == comm->rank) made->rank = static_cast<int>(made->world.size());
       made->world.push_back(in_world);
@@ -120,7 +139,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->aborted = true;
-  return ncclSuccess;
+  return at_end_of_group([comm] { wait_for_calls(*comm); });
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm->done != comm->enqueued) return wrong(ncclInvalidUsage, "a communicator is ended before its calls are");

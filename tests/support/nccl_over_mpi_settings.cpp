@@ -24,11 +24,13 @@ void apply(std::string_view word, Settings& settings) {
   const std::string_view value = colon == std::string_view::npos ? "" : word.substr(colon + 1);
   if (name == "delay") return void(settings.delay = true);
   if (name == "serial") return void(settings.serial = true);
+  if (name == "connections") return void(settings.connections = true);
   if (name == "stuck-init") return void(settings.stuck_init = true);
   if (name == "stuck-split") return void(settings.stuck_split = true);
   if (name == "forbidden") return void(settings.forbidden = true);
   if (name == "die") return void(settings.die = number_in<std::uint64_t>(value));
   if (name == "stop") return void(settings.stop = number_in<std::uint64_t>(value));
+  if (name == "block") return void(settings.block = number_in<std::uint64_t>(value));
   if (name == "version") return void(settings.version = number_in<int>(value));
   fail("SHOAL_NCCL_DOUBLE: no such word: ", word);
 }

@@ -7,7 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/limits.sh"
 build=$1 jobs=$2
 export CTEST_PARALLEL_LEVEL=$jobs
-tests='^(kernels|model|plan)/|^app/(memory|plan|trajectory|w1)_test$'
+tests='^(kernels|model|plan)/|^(app/plan|promises/(memory|trajectory|w1))_test$'
 failed=()
 
 # run NAME BUILD: without the tests with an @ in their name, which set a limit themselves.

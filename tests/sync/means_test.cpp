@@ -15,7 +15,7 @@
 #include "sync/toy.hpp"
 
 namespace shoal::sync::test {
-namespace {
+namespace of_means_test {
 
 std::size_t node() { return static_cast<std::size_t>(shoal::test::world().across().rank()); }
 std::size_t nodes() { return static_cast<std::size_t>(shoal::test::world().nodes()); }
@@ -152,5 +152,5 @@ TEST(Means, ContinueFromACheckpoint) {
   }
 }
 
-}  // namespace
+}  // namespace of_means_test
 }  // namespace shoal::sync::test

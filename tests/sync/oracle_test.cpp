@@ -11,7 +11,7 @@
 #include "sync/toy.hpp"
 
 namespace shoal::sync::test {
-namespace {
+namespace of_oracle_test {
 
 constexpr std::size_t parameters = 10;
 constexpr double tolerance = 1e-5;  // the reference's own spread between float and double is up to 7e-7
@@ -190,5 +190,5 @@ TEST(SlowMoOracle, TwelveStepsCopied) {
   expect_trajectory(c);
 }
 
-}  // namespace
+}  // namespace of_oracle_test
 }  // namespace shoal::sync::test

@@ -12,7 +12,7 @@
 #include "sync/toy.hpp"
 
 namespace shoal::sync::test {
-namespace {
+namespace of_queued_test {
 
 constexpr std::size_t steps = 6;
 
@@ -89,5 +89,5 @@ TEST(QueuedGroups, LeaveTheBitsOfEveryStrategy) {
   }
 }
 
-}  // namespace
+}  // namespace of_queued_test
 }  // namespace shoal::sync::test

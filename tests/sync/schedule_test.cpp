@@ -9,7 +9,7 @@
 #include "shoal/sync/node_groups.hpp"
 
 namespace shoal::sync {
-namespace {
+namespace of_schedule_test {
 
 /// One letter per action, in order: a average, p push, o outer update, m outer update of the mean; -: none. Steps are
 /// separated by spaces.
@@ -197,5 +197,5 @@ TEST(SyncSchedule, TheGraphAdvancesPerExchangeNotPerStep) {
   EXPECT_EQ(SyncSchedule(options("sgp"), 4).pushes_before(7), 6U);
 }
 
-}  // namespace
+}  // namespace of_schedule_test
 }  // namespace shoal::sync

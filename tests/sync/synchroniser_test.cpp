@@ -13,7 +13,7 @@
 #include "sync/toy.hpp"
 
 namespace shoal::sync::test {
-namespace {
+namespace of_synchroniser_test {
 
 constexpr std::size_t steps = 9;
 
@@ -218,5 +218,5 @@ TEST_P(SynchroniserTest, ACheckpointListsEveryElementOnce) {
 INSTANTIATE_TEST_SUITE_P(Strategies, SynchroniserTest, testing::ValuesIn(runnable()),
                          [](const auto& strategy) { return strategies()[strategy.param].name; });
 
-}  // namespace
+}  // namespace of_synchroniser_test
 }  // namespace shoal::sync::test

@@ -32,7 +32,7 @@ class Toy {
       : groups_(groups),
         units_(units),
         optimizer_(optim::make({.kind = optim::OptimizerKind::sgd, .weight_decay = 0, .momentum = momentum})) {
-    Memory counting;
+    Memory counting(device::images());
     build(options, stage, true, counting);
     planned_ = counting.taken();
     memory_ = std::make_unique<device::DeviceMemory>(planned_);
@@ -87,7 +87,8 @@ class Toy {
     zero.stage = stage;
     const NodeGroups place = groups(counting);
     states_ = std::make_unique<zero::States>(units_, zero::shard_layouts(units_, zero, place.node), DType::f32,
-                                             optimizer_->moment_names(), place.node, memory);
+                                             optimizer_->moment_names(), place.node, memory,
+                                             zero::MessagesOfStates{.of_masters = true});
     synchroniser_ = std::make_unique<Synchroniser>(options, SyncContext{.quant_block = quant_block, .shows = true}, units_,
                                                    *states_, place, memory);
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace shoal::zero {
-namespace {
+namespace of_accumulation_test {
 
 /// The sum that one rank makes in a round, as an expression over the indices of micro-batches.
 std::string rank_sum(const AccumulationPlan& accumulation, std::size_t round, int rank) {
@@ -118,5 +118,5 @@ TEST(AccumulationPlan, TheStackHoldsOneSumPerBit) {
   EXPECT_EQ(AccumulationPlan(64, 1).stack(false), 6U);
 }
 
-}  // namespace
+}  // namespace of_accumulation_test
 }  // namespace shoal::zero

@@ -12,7 +12,7 @@
 #include "shoal/model/model.hpp"
 #include "shoal/model/part.hpp"
 #include "shoal/pipeline/schedule.hpp"
-#include "shoal/zero/passes.hpp"
+#include "zero/passes.hpp"
 
 namespace shoal::zero::test {
 

@@ -9,9 +9,9 @@
 #include "support/units.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_buckets_test {
 
-using test::units_of;
+using shoal::test::units_of;
 
 TEST(Buckets, CoverEveryElementOnceAndKeepToTheirSize) {
   const auto units = units_of({10000, 48, 300, 70000, 16});
@@ -21,7 +21,7 @@ TEST(Buckets, CoverEveryElementOnceAndKeepToTheirSize) {
       for (const auto& unit : units) covered.emplace_back(unit.elements, 0);
       for (const Bucket& bucket : make_buckets(units, {4, 3, 2, 1, 0}, ranks, most)) {
         std::size_t elements = 0;
-        for (const Part& part : bucket.parts) {
+        for (const BucketPiece& part : bucket.parts) {
           const auto u = static_cast<std::size_t>(part.unit);
           for (int d = 0; d < ranks; ++d) {
             const Range block = block_of(part, units[u].elements, d, ranks);
@@ -74,5 +74,5 @@ TEST(Sweeps, AreThoseOfEachPartAndOfAHeadThatIsTurnsAhead) {
   EXPECT_EQ(sweeps_of({{{0, 2}, 2}, {{3, 6}, 2}}, tied), (Sweeps{{5, 4}, {3}, {1, 0}}));
 }
 
-}  // namespace
+}  // namespace of_buckets_test
 }  // namespace shoal::zero

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A unit and its copy: the gradient is the sum of both, its square counts once, and the copy gets what the unit was updated
 // to. On two stages of a pipeline all have the bits that they have on one rank.
-#include "shoal/zero/copies.hpp"
+#include "zero/tied_copies.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,12 +13,12 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_copies_test {
 
 constexpr std::size_t micro_batches = 4;
 constexpr int original = 0, block = 1, copy = 2;
 
-comm::World& world() { return test::world(); }
+comm::World& world() { return shoal::test::world(); }
 
 std::vector<model::UnitLayout> units() {
   std::vector<model::UnitLayout> result(3);
@@ -43,7 +43,7 @@ struct Rank {
     std::vector<ShardLayout> layouts;
     AccumulationPlan accumulation;
     States states;
-    Copies copies;
+    TiedCopies copies;
     Gradients gradients;
     All(int stage, DType dtype, const std::vector<model::Part>& parts, const RankGroups& groups, Memory& memory)
         : layouts(shard_layouts(units(), {.stage = stage}, groups, parts)),
@@ -66,7 +66,7 @@ struct Rank {
     all.copies.renew(all.states);
   }
   static Ledger counted(int stage, DType dtype, const std::vector<model::Part>& parts, const RankGroups& groups) {
-    Memory counting;
+    Memory counting(device::images());
     const All planned(stage, dtype, parts, {groups.rank, groups.ranks, nullptr}, counting);
     return counting.taken();
   }
@@ -123,9 +123,9 @@ class CopiesTest : public testing::TestWithParam<std::tuple<int, DType>> {
  protected:
   static bool divides() { return world().size() > 1; }
   static void SetUpTestSuite() {
-    if (divides()) world().make_groups(test::comm_options(), {.tensor = 1, .pipeline = 2});
+    if (divides()) world().make_groups(shoal::test::comm_options(), {.tensor = 1, .pipeline = 2});
   }
-  static void TearDownTestSuite() { world().make_groups(test::comm_options()); }
+  static void TearDownTestSuite() { world().make_groups(shoal::test::comm_options()); }
 
   static RankGroups of_stage() { return {world().data().rank(), world().data().size(), &world().data()}; }
   static Rank whole() { return {std::get<0>(GetParam()), std::get<1>(GetParam()), {}, of_stage()}; }
@@ -184,5 +184,5 @@ TEST_P(CopiesTest, ThatOverflowAreSeen) {
 INSTANTIATE_TEST_SUITE_P(All, CopiesTest,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(DType::f32, DType::bf16)));
 
-}  // namespace
+}  // namespace of_copies_test
 }  // namespace shoal::zero

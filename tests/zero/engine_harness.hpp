@@ -44,7 +44,7 @@ class EngineOfAll {
  private:
   static RankGroups groups(comm::Communicator* group) { return {world().rank(), world().size(), group}; }
   static Ledger counted(const EngineOptions& options) {
-    Memory counting;
+    Memory counting(device::images());
     const Engine engine(options, groups(nullptr), counting);
     return counting.taken();
   }

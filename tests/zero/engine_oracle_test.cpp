@@ -11,7 +11,7 @@
 #include "support/oracle.hpp"
 
 namespace shoal::zero::test {
-namespace {
+namespace of_engine_oracle_test {
 
 using Json = nlohmann::json;
 
@@ -188,5 +188,5 @@ TEST_F(EngineOracle, EveryStageIsDeepSpeeds) {
   EXPECT_GE(cases, 40U);
 }
 
-}  // namespace
+}  // namespace of_engine_oracle_test
 }  // namespace shoal::zero::test

@@ -12,7 +12,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::zero::test {
-namespace {
+namespace of_engine_stages_test {
 
 constexpr std::size_t micro_batches = 6;
 
@@ -42,7 +42,8 @@ class Rank {
         memory_(counted(o)),
         engine_(o, groups(stages), memory_),
         border_memory_([&](Memory& memory) {
-          for (Span<std::byte>& border : borders_) border = memory.take<std::byte>(Kind::buffers, bytes_, "borders");
+          for (Span<std::byte>& border : borders_)
+            border = memory.take<std::byte>(Kind::buffers, bytes_, "borders", Use::messages);
         }) {
     engine_.initialize(3);
   }
@@ -93,7 +94,7 @@ class Rank {
     return groups;
   }
   static Ledger counted(const EngineOptions& o) {
-    Memory counting;
+    Memory counting(device::images());
     const Engine planned(o, {world().data().rank(), world().data().size(), nullptr}, counting);
     return counting.taken();
   }
@@ -180,5 +181,5 @@ TEST_F(EngineStages, RoundMessagesAsRanksThatComputeTheWholeModel) {
 }
 SHOAL_RUN_IF(EngineStages, RoundMessagesAsRanksThatComputeTheWholeModel, ranks == 4);
 
-}  // namespace
+}  // namespace of_engine_stages_test
 }  // namespace shoal::zero::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/gather_plan.hpp"
+#include "zero/gather_plan.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "shoal/base/error.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_gather_plan_test {
 
 constexpr std::size_t mb = 1'000'000;
 
@@ -132,5 +132,5 @@ TEST(GatherPlan, ALimitBelowOneVisitIsRefusedByTheUnitsNames) {
   }
 }
 
-}  // namespace
+}  // namespace of_gather_plan_test
 }  // namespace shoal::zero

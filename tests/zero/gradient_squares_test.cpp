@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Squares of the gradients of micro-batches and of their sum: equal to plain loops up to rounding, and to those of one rank
 // bit by bit.
-#include "shoal/zero/gradient_squares.hpp"
+#include "zero/gradient_squares.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,18 +11,18 @@
 
 #include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
-#include "shoal/zero/gradients.hpp"
 #include "support/mpi_main.hpp"
 #include "support/units.hpp"
+#include "zero/gradients.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_gradient_squares_test {
 
 constexpr std::size_t micro_batches = 8;
 constexpr std::uint64_t updates = 7;
 constexpr double correction = 0.19, epsilon = 1e-3;
 
-std::vector<model::UnitLayout> units() { return test::units_of({3000, 16, 1040}); }
+std::vector<model::UnitLayout> units() { return shoal::test::units_of({3000, 16, 1040}); }
 
 std::vector<float> numbers(std::size_t unit, std::size_t elements, std::size_t seed) {
   std::mt19937 generator(static_cast<unsigned>(unit * 1000 + seed));
@@ -99,7 +99,7 @@ Measured measured(Squares squares, int stage, const RankGroups& groups) {
   options.bucket_elements = 2048;
   options.squares = squares;
   const auto held = shard_layouts(layouts, zero, groups);
-  Memory counting;
+  Memory counting(device::images());
   const Gradients planned(layouts, held, sweep_of_all(layouts.size()), accumulation, {groups.rank, groups.ranks, nullptr},
                           options, counting);
   device::DeviceMemory memory(counting.taken());
@@ -142,7 +142,7 @@ Measured measured(Squares squares, int stage, const RankGroups& groups) {
 }
 
 TEST(GradientSquares, AreTheSameBitsInEveryStageAndOnAnyNumberOfRanks) {
-  comm::Communicator& group = test::world().all();
+  comm::Communicator& group = shoal::test::world().all();
   for (const Squares squares : {Squares::plain, Squares::weighted}) {
     const Measured alone = measured(squares, 0, {0, 1, nullptr});
     const Measured exact = by_plain_loops(squares);
@@ -165,7 +165,7 @@ TEST(SampledWeights, RepresentAllElements) {
   ShardLayout whole;
   whole.elements = elements;
   whole.shard = {0, elements};
-  Memory counting;
+  Memory counting(device::images());
   const SampledWeights planned({whole}, {}, counting);
   device::DeviceMemory memory(counting.taken());
   SampledWeights weights({whole}, {}, memory);
@@ -183,10 +183,10 @@ TEST(SampledWeights, RepresentAllElements) {
 }
 
 TEST(GradientSquares, AreZeroIfNothingIsMeasured) {
-  comm::Communicator& group = test::world().all();
+  comm::Communicator& group = shoal::test::world().all();
   const Measured none = measured(Squares::none, 1, {group.rank(), group.size(), &group});
   EXPECT_EQ(none.micro, std::vector<double>(micro_batches, 0.0));
 }
 
-}  // namespace
+}  // namespace of_gradient_squares_test
 }  // namespace shoal::zero

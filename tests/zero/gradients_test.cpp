@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients summed over micro-batches and ranks have the bits of the tree in [Note: one trajectory].
-#include "shoal/zero/gradients.hpp"
+#include "zero/gradients.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,10 +19,10 @@
 #include "support/units.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_gradients_test {
 
 std::vector<model::UnitLayout> units(std::initializer_list<std::size_t> sizes = {3000, 16, 1040}) {
-  std::vector<model::UnitLayout> result = test::units_of(sizes);
+  std::vector<model::UnitLayout> result = shoal::test::units_of(sizes);
   result.front().early_gradient = true;
   return result;
 }
@@ -112,7 +112,7 @@ void compute(Gradients& gradients, const std::vector<model::UnitLayout>& layouts
 /// ahead: turns by which each sweep is ahead of the next one.
 Result run(const std::vector<model::UnitLayout>& layouts, int stage, std::size_t micro_batches,
            const GradientOptions& options, const Sweeps& sweeps, std::size_t ahead) {
-  comm::Communicator& group = test::world().all();
+  comm::Communicator& group = shoal::test::world().all();
   const AccumulationPlan accumulation(micro_batches, group.size(),
                                       group.size() > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
   const RankGroups groups{group.rank(), group.size(), &group};
@@ -120,7 +120,7 @@ Result run(const std::vector<model::UnitLayout>& layouts, int stage, std::size_t
   zero.stage = stage;
   Result result;
   result.held = shard_layouts(layouts, zero, groups);
-  Memory counting;
+  Memory counting(device::images());
   const Gradients planned(layouts, result.held, sweeps, accumulation, {groups.rank, groups.ranks, nullptr}, options,
                           counting);
   device::DeviceMemory memory(counting.taken());
@@ -161,7 +161,7 @@ class Gradient : public testing::TestWithParam<std::tuple<int, std::size_t>> {
   void expect_tree(const std::vector<model::UnitLayout>& layouts, const std::vector<GradientOptions>& all,
                    const Sweeps& sweeps, std::size_t ahead) const {
     const auto [stage, m] = GetParam();
-    const int ranks = test::world().size();
+    const int ranks = shoal::test::world().size();
     if (m % static_cast<std::size_t>(ranks) != 0) return;  // such batches are refused earlier
     const bool promised = std::has_single_bit(static_cast<unsigned>(ranks));
     Result first;
@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(StagesAndMicroBatches, Gradient,
 
 /// In stages 2 and 3 all sweeps write to one memory, from which buckets are sent; in stages 0 and 1 each has its own.
 TEST(SweepsOfGradients, DoNotInterruptEachOtherWhereTheyShareMemory) {
-  comm::Communicator& all = test::world().all();
+  comm::Communicator& all = shoal::test::world().all();
   const auto ranks = static_cast<std::size_t>(all.size());
   for (const int stage : {1, 2}) {
     const auto make = [&](comm::Communicator* group, Memory& memory) {
@@ -225,7 +225,7 @@ TEST(SweepsOfGradients, DoNotInterruptEachOtherWhereTheyShareMemory) {
       return std::make_unique<Gradients>(units(), shard_layouts(units(), {.stage = stage}, groups), Sweeps{{2}, {1, 0}},
                                          AccumulationPlan(ranks, all.size(), stage == 2), groups, GradientOptions{}, memory);
     };
-    Memory counting;
+    Memory counting(device::images());
     make(nullptr, counting);
     device::DeviceMemory memory(counting.taken());
     const auto gradients = make(&all, memory);
@@ -248,11 +248,11 @@ class WholeGradients : public testing::Test {
             {},      memory};
   }
   static Ledger counted(const std::vector<ShardLayout>& held) {
-    Memory counting;
+    Memory counting(device::images());
     const Gradients planned = make(held, nullptr, counting);
     return counting.taken();
   }
-  static comm::Communicator& all() { return test::world().all(); }
+  static comm::Communicator& all() { return shoal::test::world().all(); }
 
   /// Runs a backward in which one rank writes a NaN into this unit; -1: no rank does.
   void backward(int broken_unit) {
@@ -296,5 +296,5 @@ TEST_F(WholeGradients, AreNotUsedBeforeTheirGatherWasStarted) {
   gradients_.wait_for_gather();
 }
 
-}  // namespace
+}  // namespace of_gradients_test
 }  // namespace shoal::zero

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/lifetimes.hpp"
+#include "zero/lifetimes.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 namespace shoal::zero {
-namespace {
+namespace of_lifetimes_test {
 
 bool overlap(const Lifetime& one, const Lifetime& other) { return one.first <= other.last && other.first <= one.last; }
 
@@ -60,5 +60,5 @@ TEST(Lifetimes, BuffersThatAreUsedTogetherDoNotOverlap) {
 
 TEST(Lifetimes, NothingTakesNothing) { EXPECT_EQ(lay_out({}).bytes, 0U); }
 
-}  // namespace
+}  // namespace of_lifetimes_test
 }  // namespace shoal::zero

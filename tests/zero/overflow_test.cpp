@@ -11,7 +11,7 @@
 #include "shoal/optim/loss_scale.hpp"
 
 namespace shoal::zero::test {
-namespace {
+namespace of_overflow_test {
 
 constexpr std::size_t length = 8, sequences = 2, micro_batches = 4;
 constexpr std::size_t symbols = 17;
@@ -65,7 +65,7 @@ class Training {
     return norm;
   }
 
-  /// Copies the loss scale of a run whose step was skipped.
+  /// TiedCopies the loss scale of a run whose step was skipped.
   void take_scale_of(const Training& other) { scaler_ = other.scaler_; }
   const optim::LossScaler& scaler() const { return scaler_; }
   EngineOfAll& engine() { return engine_; }
@@ -160,5 +160,5 @@ TEST_P(Overflow, OfTheBackwardOfOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, Overflow, testing::Values(0, 1, 2, 3));
 
-}  // namespace
+}  // namespace of_overflow_test
 }  // namespace shoal::zero::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A unit is whole while it is acquired, however it is sharded.
-#include "shoal/zero/parameters.hpp"
+#include "zero/parameters.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 #include "support/units.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_parameters_test {
 
 const UseOrder there_and_back = {{0}, {1}, {2}, {3, 0}, {3}, {2}, {1}};
 const UseOrder there = {{0}, {1}, {2}, {3, 0}};
 enum Pass : std::size_t { training, evaluation };
 
-std::vector<model::UnitLayout> units() { return test::units_of({5000, 1500, 256, 16}); }
+std::vector<model::UnitLayout> units() { return shoal::test::units_of({5000, 1500, 256, 16}); }
 
 float value(std::size_t unit, std::size_t element, int version) {
   return static_cast<float>(unit * 10000 + element % 4096) + 0.5F * static_cast<float>(version);
@@ -61,8 +61,8 @@ TEST_P(ParametersTest, AreWholeWhileTheyAreAcquired) {
   GatherOptions options;
   std::tie(options.zero.stage, options.zero.prefetch_units, options.zero.persist_below, options.overlap) = GetParam();
   options.bucket_elements = 2000;
-  comm::Communicator& group = test::world().all();
-  Memory counting;
+  comm::Communicator& group = shoal::test::world().all();
+  Memory counting(device::images());
   const Rank planned(options, {group.rank(), group.size(), nullptr}, counting);
   device::DeviceMemory memory(counting.taken());
   Rank rank(options, {group.rank(), group.size(), &group}, memory);
@@ -85,21 +85,21 @@ std::uint64_t sent_to_other_nodes() {
 /// (hpz_size, prefetched units, reshard_after_forward)
 class SecondaryTest : public testing::TestWithParam<std::tuple<std::size_t, std::size_t, bool>> {
  protected:
-  void TearDown() override { test::world().make_groups(test::comm_options()); }
+  void TearDown() override { shoal::test::world().make_groups(shoal::test::comm_options()); }
 };
 
 TEST_P(SecondaryTest, OnlyTheFirstGatherAfterAnUpdateLeavesTheNode) {
   GatherOptions options;
   options.zero.stage = 3;
   std::tie(options.zero.hpz_size, options.zero.prefetch_units, options.zero.reshard_after_forward) = GetParam();
-  test::world().make_groups(test::comm_options(static_cast<int>(options.zero.hpz_size)));
-  comm::Communicator& group = test::world().all();
-  Memory counting;
+  shoal::test::world().make_groups(shoal::test::comm_options(static_cast<int>(options.zero.hpz_size)));
+  comm::Communicator& group = shoal::test::world().all();
+  Memory counting(device::images());
   const Rank planned(options, {group.rank(), group.size(), nullptr}, counting);
   device::DeviceMemory memory(counting.taken());
-  Rank rank(options, {group.rank(), group.size(), &group, &test::world().node()}, memory);
+  Rank rank(options, {group.rank(), group.size(), &group, &shoal::test::world().node()}, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
-  const bool several_nodes = test::world().nodes() > 1;
+  const bool several_nodes = shoal::test::world().nodes() > 1;
   for (int version = 1; version <= 3; ++version) {
     rank.write_shards(version);
     comm::reset_traffic();
@@ -117,7 +117,7 @@ TEST_P(SecondaryTest, OnlyTheFirstGatherAfterAnUpdateLeavesTheNode) {
 std::vector<std::size_t> hpz_sizes() {
   std::vector<std::size_t> result;
   for (const std::size_t size : {1U, 2U, 4U}) {
-    if (static_cast<std::size_t>(test::world().size()) % size == 0) result.push_back(size);
+    if (static_cast<std::size_t>(shoal::test::world().size()) % size == 0) result.push_back(size);
   }
   return result;
 }
@@ -129,5 +129,5 @@ INSTANTIATE_TEST_SUITE_P(All, ParametersTest,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(0, 1, 3), testing::Values(0, 1000),
                                           testing::Bool()));
 
-}  // namespace
+}  // namespace of_parameters_test
 }  // namespace shoal::zero

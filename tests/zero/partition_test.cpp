@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace shoal::zero {
-namespace {
+namespace of_partition_test {
 
 TEST(Partition, ShardsCoverTheBufferOnceInOrder) {
   for (const std::size_t elements : {0UL, 1UL, 255UL, 256UL, 257UL, 1000UL, 4096UL, 100000UL}) {
@@ -37,5 +37,5 @@ TEST(Partition, NoShardIsLongerThanItsPartRoundedUpToGranules) {
   EXPECT_EQ(shard_length(0, 4), 0U);
 }
 
-}  // namespace
+}  // namespace of_partition_test
 }  // namespace shoal::zero

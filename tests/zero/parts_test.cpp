@@ -8,11 +8,11 @@
 #include "borders.hpp"
 #include "engine_harness.hpp"
 #include "shoal/pipeline/schedule.hpp"
-#include "shoal/zero/slots.hpp"
 #include "small_gpt.hpp"
+#include "zero/slots.hpp"
 
 namespace shoal::zero::test {
-namespace {
+namespace of_parts_test {
 
 using pipeline::Schedule;
 
@@ -170,5 +170,5 @@ TEST(EngineTest, RefusesPassesThatNoSlotIsFreeFor) {
   EXPECT_THROW(engine->forward(0, 1, batch, {}, false), Error) << "the only slot keeps all activations";
 }
 
-}  // namespace
+}  // namespace of_parts_test
 }  // namespace shoal::zero::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gathers of a whole step of a pipeline's stage, planned from the order of its passes.
-#include "shoal/zero/passes.hpp"
+#include "zero/passes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "small_gpt.hpp"
 
 namespace shoal::zero::test {
-namespace {
+namespace of_passes_test {
 
 using pipeline::Schedule;
 
@@ -94,5 +94,5 @@ TEST(StepOrder, UnitsThatAreKeptAfterForwardAreGatheredOnceInAStep) {
   }
 }
 
-}  // namespace
+}  // namespace of_passes_test
 }  // namespace shoal::zero::test

@@ -13,19 +13,19 @@
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/optim/optimizer.hpp"
-#include "shoal/zero/gradients.hpp"
-#include "shoal/zero/parameters.hpp"
 #include "shoal/zero/states.hpp"
 #include "support/mpi_main.hpp"
+#include "zero/gradients.hpp"
+#include "zero/parameters.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_pipeline_test {
 
 constexpr std::size_t micro_batches = 12;  // three rounds on one rank and on two
 constexpr std::uint64_t seed = 7;
 constexpr double beta2 = 0.95;
 
-comm::World& world() { return test::world(); }
+comm::World& world() { return shoal::test::world(); }
 
 std::vector<model::UnitLayout> units() {
   std::vector<model::UnitLayout> result(5);
@@ -157,7 +157,7 @@ class Rank {
 
   static ZeroOptions zero(const Case& how) { return {.stage = how.stage}; }
   static Ledger counted(const Case& how, const std::vector<model::Part>& parts, const RankGroups& groups) {
-    Memory counting;
+    Memory counting(device::images());
     const All planned(how, parts, {groups.rank, groups.ranks, nullptr}, counting);
     return counting.taken();
   }
@@ -196,9 +196,9 @@ class Rank {
 class Pipelines : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    world().make_groups(test::comm_options(), {.tensor = 1, .pipeline = world().size() == 3 ? 3 : 2});
+    world().make_groups(shoal::test::comm_options(), {.tensor = 1, .pipeline = world().size() == 3 ? 3 : 2});
   }
-  static void TearDownTestSuite() { world().make_groups(test::comm_options()); }
+  static void TearDownTestSuite() { world().make_groups(shoal::test::comm_options()); }
 
   static RankGroups of_stage() { return {world().data().rank(), world().data().size(), &world().data()}; }
   static int stages_of_pipeline() { return world().axes().pipeline; }
@@ -297,7 +297,7 @@ std::vector<NamedSlice> none_of(std::vector<NamedSlice> slices) {
 /// All of a file but the times at which HDF5 made its objects: the places, checksums and bytes of all tensors, in text.
 std::string content_of(const std::filesystem::path& file) {
   const io::CheckpointContents contents = io::describe_checkpoint(file);
-  const std::string bytes = test::read_all(file);
+  const std::string bytes = shoal::test::read_all(file);
   std::string all = text(contents.file_bytes, " bytes, step ", contents.state.step, " ", contents.state.deck);
   for (const io::CheckpointDataset& dataset : contents.datasets) {
     all += text("\n", dataset.name, " ", shape_text(dataset.shape), " at ", dataset.offset, " ",
@@ -311,7 +311,7 @@ TEST_F(Pipelines, WriteTheFileOfRanksThatHaveAllUnits) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (int stage = 0; stage < 2; ++stage) {
       SCOPED_TRACE(text("stage ", stage, ", ", name_of(dtype)));
-      const test::Scratch scratch(&world().all());
+      const shoal::test::Scratch scratch(&world().all());
       Rank one = whole({stage, dtype}), mine = divided({stage, dtype});
       one.step(1);
       mine.step(1);
@@ -330,7 +330,7 @@ TEST_F(Pipelines, WriteTheFileOfRanksThatHaveAllUnits) {
 
 /// Written by P x D ranks, read by all as data-parallel ranks, and the other way round.
 TEST_F(Pipelines, ReadAndWriteFilesOfOtherDivisions) {
-  const test::Scratch scratch(&world().all());
+  const shoal::test::Scratch scratch(&world().all());
   const std::filesystem::path file = scratch.path() / "step_00000001.h5";
   const auto moves = [&](Rank& from, Rank& to) {
     io::save_checkpoint(world(), file, {1, "deck", {}}, from.slices(States::Which::own), io::IoMode::automatic);
@@ -353,5 +353,5 @@ TEST_F(Pipelines, ReadAndWriteFilesOfOtherDivisions) {
   }
 }
 
-}  // namespace
+}  // namespace of_pipeline_test
 }  // namespace shoal::zero

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which reduction starts when, and what waits for it, in examples that can be followed by hand.
-#include "shoal/zero/reduction_order.hpp"
+#include "zero/reduction_order.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include "support/units.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_reduction_order_test {
 
-using test::units_of;
+using shoal::test::units_of;
 
 /// Three units of one bucket each, on two ranks.
 struct Example {
@@ -140,5 +140,5 @@ TEST(MessageSeries, StartsTheNextMessageWhenTheOldestHasEnded) {
   EXPECT_EQ(one.start(), (Calls{{start, 0}}));
 }
 
-}  // namespace
+}  // namespace of_reduction_order_test
 }  // namespace shoal::zero

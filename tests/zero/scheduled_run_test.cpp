@@ -21,7 +21,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::zero::test {
-namespace {
+namespace of_scheduled_run_test {
 
 using pipeline::Schedule;
 
@@ -115,7 +115,7 @@ void end_step(Engine& engine, std::size_t micro_batches, const optim::Optimizer:
 /// The collectives of such a run on this rank, and those kernels, in the order in which they were started.
 std::vector<trace::Event> traced(const Run& run) {
   const EngineOptions& o = run.options;
-  Memory counting;
+  Memory counting(device::images());
   const Engine counted(o, groups_of_all(nullptr, nullptr), counting);
   device::DeviceMemory memory(counting.taken());
   Engine engine(o, groups_of_all(&world().all(), &world().node()), memory);
@@ -290,5 +290,5 @@ TEST(ScheduledRunWithHpz, StartsWhatIsScheduled) {
   world().make_groups(shoal::test::comm_options());
 }
 
-}  // namespace
+}  // namespace of_scheduled_run_test
 }  // namespace shoal::zero::test

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/staging.hpp"
+#include "zero/staging.hpp"
 
 #include <gtest/gtest.h>
 
 namespace shoal::zero {
-namespace {
+namespace of_staging_test {
 
 /// An embedding and `blocks` blocks of 1024 elements each.
 std::vector<model::UnitLayout> units(std::size_t blocks, bool early) {
@@ -57,5 +57,5 @@ TEST(Staging, ABucketOfTwoUnitsKeepsTheMemoryOfBoth) {
   EXPECT_EQ(staged.staging.buckets_before(6), 1U);
 }
 
-}  // namespace
+}  // namespace of_staging_test
 }  // namespace shoal::zero

@@ -11,7 +11,7 @@
 #include "support/mpi_main.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_states_test {
 
 std::vector<model::UnitLayout> units() {
   std::vector<model::UnitLayout> result(2);
@@ -36,14 +36,14 @@ class StatesTest : public testing::TestWithParam<std::tuple<int, DType>> {
   }
   static DType dtype() { return std::get<1>(GetParam()); }
   static RankGroups groups(bool counting) {
-    comm::Communicator& group = test::world().all();
+    comm::Communicator& group = shoal::test::world().all();
     return {group.rank(), group.size(), counting ? nullptr : &group};
   }
   States make(const RankGroups& rank_groups, Memory& memory) const {
     return {units(), held_, dtype(), {"first", "second"}, rank_groups, memory};
   }
   Ledger count() const {
-    Memory counting;
+    Memory counting(device::images());
     const States states = make(groups(true), counting);
     return counting.taken();
   }
@@ -115,7 +115,7 @@ TEST_P(StatesTest, OwnSlicesCoverEveryTensorOnceOverRanks) {
   ASSERT_EQ(mine.size(), 3U);
   std::vector<double> counts;
   for (const auto& [name, count] : mine) counts.push_back(count);
-  test::world().all().all_reduce(Span<double>(counts), comm::Reduce::sum).wait();
+  shoal::test::world().all().all_reduce(Span<double>(counts), comm::Reduce::sum).wait();
   EXPECT_EQ(counts, (std::vector<double>{21, 30 * 21, 7 * 100}));
 }
 
@@ -138,5 +138,5 @@ TEST_P(StatesTest, MomentsAreListedByNameAndTensor) {
 INSTANTIATE_TEST_SUITE_P(Stages, StatesTest,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(DType::f32, DType::bf16)));
 
-}  // namespace
+}  // namespace of_states_test
 }  // namespace shoal::zero

@@ -10,7 +10,7 @@
 #include "small_gpt.hpp"
 
 namespace shoal::zero::test {
-namespace {
+namespace of_step_schedule_test {
 
 EngineOptions options(int stage) {
   EngineOptions o = small_gpt(stage);
@@ -115,5 +115,5 @@ TEST(StepSchedule, OfARankAloneHasNoMessages) {
   }
 }
 
-}  // namespace
+}  // namespace of_step_schedule_test
 }  // namespace shoal::zero::test

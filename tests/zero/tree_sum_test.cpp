@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/tree_sum.hpp"
+#include "zero/tree_sum.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "kernels/runtime_environment.hpp"
 
 namespace shoal::zero {
-namespace {
+namespace of_tree_sum_test {
 
 std::vector<double> noise(std::size_t n) {
   std::mt19937_64 generator(7);
@@ -99,5 +99,5 @@ TEST(TreeSum, SubtreesFollowEachOther) {
 
 TEST(TreeSum, AnEmptyBufferSumsToZero) { EXPECT_EQ(join_subtrees(0, {{0, 0}}, {{}}), 0.0); }
 
-}  // namespace
+}  // namespace of_tree_sum_test
 }  // namespace shoal::zero

@@ -3,8 +3,8 @@
 // in long loops, and comm/ installs the function that pump() calls. Neither side depends on the other.
 #pragma once
 
-#include "shoal/base/absence.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/mpi_free.hpp"
 
 namespace shoal {
 
@@ -18,10 +18,10 @@ namespace detail {
 extern PumpFunction pump_function;
 }
 /// Marks progress (a heartbeat) and lets operations in flight advance, unless this thread is absent from MPI
-/// (base/absence.hpp). Costs about 25 ns, for reading the clock, if nothing is in flight.
+/// (base/mpi_free.hpp). Costs about 25 ns, for reading the clock, if nothing is in flight.
 inline void pump() {
   heartbeat::beat();
-  if (detail::pump_function != nullptr && !Absence::here()) detail::pump_function();
+  if (detail::pump_function != nullptr && !MpiFree::here()) detail::pump_function();
 }
 
 }  // namespace shoal

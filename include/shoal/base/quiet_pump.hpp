@@ -8,7 +8,7 @@ namespace shoal {
 
 /// Lets operations in flight advance, unless this thread is absent from MPI. Marks no progress.
 inline void quiet_pump() {
-  if (detail::pump_function != nullptr && !Absence::here()) detail::pump_function();
+  if (detail::pump_function != nullptr && !MpiFree::here()) detail::pump_function();
 }
 
 }  // namespace shoal

@@ -71,7 +71,7 @@ std::int64_t now_ns();
 void set_zero();
 
 /// Returns the index of a name, and adds the name to the table if it is new. A run has few names. Ranks may number them
-/// differently; io/trace_file.cpp translates the indices to one table for all ranks.
+/// differently; io/trace/trace_file.cpp translates the indices to one table for all ranks.
 std::int32_t name_index(std::string_view name);
 const std::vector<std::string>& names();
 

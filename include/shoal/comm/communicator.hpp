@@ -145,6 +145,12 @@ class Communicator {
   /// On a queued group: the largest power of two that divides the number of ranks on a node, if all nodes have the same
   /// number of consecutive ranks of the group; otherwise 1. The same on all ranks.
   virtual int queued_ranks_per_node() const { return 1; }
+  /// True if operations on Queue::gather have connections of their own on this queued group (comm.gather_group), so that
+  /// they do not wait for others.
+  virtual bool gathers_apart() const { return false; }
+  /// Collective over the ranks of all groups: on a queued group, lets the library that sends arenas make what operations on
+  /// this queue need, if it has not yet. Otherwise the first operation does that, for all groups.
+  virtual void prepare(device::Queue /*queue*/) {}
 
   /// Point to point. `tag` < end_of_message_tags pairs a send with its receive. Messages may have any size, also 0 or more
   /// than 2^31 bytes.

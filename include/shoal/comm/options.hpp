@@ -32,6 +32,7 @@ struct CommOptions {
   Collectives collectives = Collectives::reproducible;
   double bucket_mb = 25;            ///< largest message, in units of 10^6 bytes
   bool overlap = true;              ///< reduce while the backward pass continues
+  bool gather_group = false;        ///< NCCL: gathers have communicators of their own
   DType reduce_dtype = DType::f32;  ///< the precision in which gradients are stored, summed and sent
   int ranks_per_node = 0;           ///< 0: as the machine has
   Wait wait = Wait::automatic;

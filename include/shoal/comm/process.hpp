@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace shoal::comm {
 
@@ -31,5 +32,10 @@ char process_state(const ProcessId& process);
 /// the nearest ancestor without the launcher's variable (PMI_RANK, ...) in its own environment. Empty if no launcher started
 /// this process, or if the launcher's process is not visible from here (a container may hide it).
 std::optional<ProcessId> launcher();
+
+/// The process that started this one, on this machine; empty if it has ended or cannot be seen.
+std::optional<ProcessId> parent_of(const ProcessId& process);
+/// The first 15 characters of the program's name; empty if the process has ended.
+std::string process_name(const ProcessId& process);
 
 }  // namespace shoal::comm

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "shoal/base/memory.hpp"
 #include "shoal/comm/collectives.hpp"
 #include "shoal/comm/quantized.hpp"
 
@@ -45,6 +46,10 @@ class Reducer {
   virtual std::size_t reduce_scratch_bytes(const MessageBounds& bounds, DType type) const = 0;
   virtual std::size_t gather_scratch_bytes(const MessageBounds& bounds, DType type) const = 0;
 };
+
+/// The use with which the blocks and the scratch memory of a reducer of make_reducer() must be taken (Memory::take()), on so
+/// many ranks. A quantized reducer sends only its scratch memory, and only from one rank to another: Use::messages.
+Use use_of(Collectives how, int ranks);
 
 /// The messages of this reducer are not quantized. group: may be null on one rank, or if only scratch memory is asked for.
 std::unique_ptr<Reducer> make_reducer(Collectives how, int ranks, Communicator* group);

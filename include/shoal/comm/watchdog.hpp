@@ -4,14 +4,14 @@
 // [Note: who is alive] A rank counts as alive if it has shown a sign of life within comm.timeout. Signs of life are:
 // - heartbeats (base/heartbeat.hpp): every kernel, every pause of a wait for messages, every part of a file, and every new
 //   phase is one. While the host waits for a GPU, only what the GPU finishes is one, or that it waits for messages of NCCL;
-// - processor time that is used while the main thread is absent from MPI (base/absence.hpp), so that one kernel may take
+// - processor time that is used while the main thread is absent from MPI (base/mpi_free.hpp), so that one kernel may take
 //   longer than the timeout. At other times processor time does not count: an MPI library that hangs in a collective spins.
 // So a rank may compute for any time. A rank that hangs in a system call, a lock or a library's collective, or that was
 // stopped, is not alive.
 //
 // Who detects this:
 // - The other ranks of the machine read a rank's heartbeat (base/activity.hpp). One of them asks all ranks what they are
-// doing, and reports it (src/comm/inquiry.hpp).
+// doing, and reports it (src/comm/hang/inquiry.hpp).
 // - A rank's own watchdog, a thread, detects that its rank hangs. It reports that if nobody else does, or if all ranks of
 // the machine hang. It also answers other ranks while the rank is absent from MPI.
 // - The watchdogs of the same node detect that a process has ended.

@@ -22,7 +22,7 @@ std::string ranks_per_node_problem(const CommOptions& options, int ranks);
 /// Returns why comm.backend is not possible in this program; empty if it is.
 std::string backend_problem(const CommOptions& options);
 
-/// Starts MPI (with thread level `serialized`, see base/absence.hpp). The destructor ends it. One object per process.
+/// Starts MPI (with thread level `serialized`, see base/mpi_free.hpp). The destructor ends it. One object per process.
 class World {
  public:
   World(int& argc, char**& argv);
@@ -33,10 +33,6 @@ class World {
   /// The rank in all(); before make_groups() the rank given by the launcher. Rank 0 is the same process in both.
   int rank() const;
   int size() const;
-
-  /// bad_input() if the number of ranks is not the job's number of tasks (SLURM_NTASKS). That happens if the launcher and
-  /// the MPI library do not fit together, and every task is the only rank of its own world.
-  void check_launcher() const;
 
   /// Collective. Makes the groups below (comm/topology.hpp); if called again, it replaces them. All are traced
   /// (comm/traced.hpp), with the indices 0, 1, 2 in this order. bad_input() if the axes do not divide the ranks.

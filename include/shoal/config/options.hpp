@@ -104,7 +104,7 @@ struct Options {
   FaultOptions fault;
   model::ActivationOptions activation;
   optim::LossScaleOptions loss_scale;      ///< train.loss_scale*: used with dtype fp16
-  double memory_limit_gib = 0;             ///< memory.limit: per rank; 0: the node's memory divided by its ranks
+  double memory_limit_gib = 0;             ///< memory.limit: per rank; 0: what the node has for its ranks
   std::map<std::string, Value> not_built;  ///< options whose feature is not built yet, if they differ from their defaults
 };
 

@@ -15,11 +15,6 @@ class Places {
   /// Empty if the option has its default.
   std::string of(std::string_view option) const;
 
-  /// Returns the sentence with the places of the options that it names: "a.cfg:3: model.n_embd = 32 is not a multiple of
-  /// model.n_head = 3 [line 2]; ...". The sentence begins with the place of the first option that was set; the places of
-  /// others follow in brackets, if they differ. Returns the sentence unchanged if none of its options was set.
-  std::string locate(const std::string& sentence) const;
-
  private:
   std::map<std::string, std::string, std::less<>> places_;
 };

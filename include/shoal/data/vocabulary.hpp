@@ -12,9 +12,11 @@
 
 namespace shoal::data {
 
-/// data.tokenizer: what one token of a text is. chars: a Unicode code point of UTF-8 text.
-enum class Tokenizer : std::uint8_t { bytes, chars };
-inline constexpr std::array tokenizer_names = {Named{Tokenizer::bytes, "bytes"}, Named{Tokenizer::chars, "chars"}};
+/// data.tokenizer: what one token of a text is. bytes: a byte of UTF-8 text. chars: a Unicode code point of UTF-8 text. raw:
+/// a byte of any file, text or not.
+enum class Tokenizer : std::uint8_t { bytes, chars, raw };
+inline constexpr std::array tokenizer_names = {Named{Tokenizer::bytes, "bytes"}, Named{Tokenizer::chars, "chars"},
+                                               Named{Tokenizer::raw, "raw"}};
 constexpr const auto& table_of(Tokenizer) { return tokenizer_names; }
 
 /// The bytes of each token; empty if a tokens file contains no vocabulary. The bytes of a padding token are an empty string.

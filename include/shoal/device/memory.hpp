@@ -8,6 +8,7 @@
 
 #include "shoal/base/memory.hpp"
 #include "shoal/base/types.hpp"
+#include "shoal/device/unit.hpp"
 
 namespace shoal::device {
 
@@ -18,11 +19,17 @@ Allocator staging();
 /// True if the address lies in an arena, false for any memory of the host. Any thread may ask.
 bool holds(const void* address);
 
+/// The images that calls which do not reach arenas need.
+Images images_for(Reach reach);
+/// Those of this run: for reach() (unit.hpp).
+Images images();
+
 /// Memory that is reserved in arenas() and staging(). Its end waits until everything that is enqueued on any queue is done.
 /// While an exception unwinds the stack it does not wait, since what is enqueued may use memory that is already freed.
 class DeviceMemory final : public Memory {
  public:
-  explicit DeviceMemory(const Ledger& planned) : Memory(planned, arenas(), staging()) {}
+  /// planned: counted by a Memory with images().
+  explicit DeviceMemory(const Ledger& planned) : Memory(planned, arenas(), staging(), images()) {}
   /// Reserves what `take` takes, and lets it take it: `take` is called twice, first with a Memory that only counts.
   explicit DeviceMemory(const std::function<void(Memory&)>& take);
   ~DeviceMemory();
@@ -38,11 +45,12 @@ enum class Calls : std::uint8_t { messages, collectives };
 
 /// The address at which such calls of a message-passing library read or write this memory, which lies in an arena or on the
 /// host. Such a library knows no queues, so if it is an arena, this waits for all that is on the current queue; waits() does
-/// not count it. If these calls do not reach arenas (reach(), unit.hpp), the address lies in memory of the host that stands
-/// for the arena's: with Access::read it has the arena's values when this returns. Addresses of neighbours are neighbours.
+/// not count it. If these calls do not reach arenas (reach(), unit.hpp), the address is that of the memory's image
+/// (Memory::take()): with Access::read it has the arena's values when this returns. Addresses of neighbours are neighbours.
+/// Fails if the memory was not taken for such calls; where they reach arenas, only the simulated device asks.
 std::byte* for_messages(Span<const std::byte> memory, Access access, Calls calls);
-/// To be called when such a call that wrote to for_messages(memory, Access::write, calls) is complete. If it lies in memory
-/// of the host that stands for the arena's, this copies it to the arena, and waits for that.
+/// To be called when such a call that wrote to for_messages(memory, Access::write, calls) is complete. If that was an image,
+/// this copies it to the arena, and waits for that.
 void received(Span<std::byte> memory, Calls calls);
 /// Whether these calls reach arenas.
 bool reach_arenas(Calls calls);

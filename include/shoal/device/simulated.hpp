@@ -8,6 +8,8 @@
 //   depends on when messages arrive, so a seed makes the orders differ, but does not repeat one exactly.
 // - Arenas can be read and written only while the device works. If the host does so at another time, the program ends with a
 //   message that names the buffer.
+// - A message of memory that was not taken for messages (Memory::take()) fails, even if the library reaches arenas. With
+//   SHOAL_SIMULATE_MESSAGES=unused, memory that is released names what was taken for messages and not used by any.
 // - Memory that is released while work is enqueued stays reserved, and cannot be read or written any more. If that work uses
 //   it, the program ends with a message that names the buffer.
 #pragma once

@@ -22,6 +22,7 @@ struct RankPlace {
 /// What ranks tell each other about their GPUs, as bytes. All zero if arenas are memory of the host.
 struct Unit {
   std::array<char, 96> name{};              ///< "NVIDIA H100 80GB HBM3"
+  std::array<char, 16> bus{};               ///< "0000:c1:00.0", as Linux names the slot
   std::array<std::uint8_t, 16> identity{};  ///< the same for two ranks if they compute on the same GPU
   std::array<char, 384> problem{};          ///< why this rank has no GPU; empty if it has one
   std::uint64_t total_bytes = 0;            ///< of the GPU's memory

@@ -19,8 +19,8 @@
 //   /nodes/K/...                                 instead of any of these if nodes differ: as node K has it, K = 0, 1, ...
 //
 // Rank 0 lays the file out, all ranks write their slices (io/hdf5.hpp, [Note: HDF5 by rank 0, raw data by all ranks]).
-// A seal over everything but the raw data follows behind HDF5's end (src/io/seal.hpp). A file is refused unless the seal and
-// every checksum agree.
+// A seal over everything but the raw data follows behind HDF5's end (src/io/hdf5/seal.hpp). A file is refused unless the
+// seal and every checksum agree.
 #pragma once
 
 #include <cstdint>

@@ -8,10 +8,13 @@
 // touched, the run waits until the last touch, by the clock of the file system, is longer ago than the holder's own timeout.
 // Then it takes the lock over.
 //
-// [Note: One successor] If several processes find the same stale lock, the one that creates the file shoal.lock.TOKEN.1 may
-// replace it; TOKEN is the stale lock's own and never used again. If that process dies before it has replaced the lock, the
-// one that creates shoal.lock.TOKEN.2 may, and so on: each name can be created only once. The lock is replaced by a rename.
-// A holder that was only slow finds another file under the lock's name, and why_lost() returns this reason.
+// [Note: One successor] The lock of a dead process has a random token T. Of the processes that find it, the one that creates
+// the file shoal.lock.T is the successor. This is a lock file like the other, so a successor that dies has a successor, too:
+//
+//     shoal.lock (token T, dead) <- shoal.lock.T (token U, dead) <- shoal.lock.U (token V): V's process takes the lock over
+//
+// The last of such a chain renames its file to the name before, and so on, until it is shoal.lock. A lock exists at every
+// moment. A holder that was only slow finds another file under the lock's name, and why_lost() returns this reason.
 #pragma once
 
 #include <filesystem>

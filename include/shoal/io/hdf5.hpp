@@ -21,6 +21,10 @@ namespace shoal::io {
 /// ("HDF5", "1.10.8 parallel").
 std::pair<std::string, std::string> library_version();
 
+/// Returns true if the file begins with HDF5's signature; bad_input() if it has one behind a user block. The file must
+/// exist; an error if it cannot be read.
+bool is_hdf5(const std::filesystem::path& file);
+
 namespace hdf5 {
 
 using Id = std::int64_t;  ///< hid_t

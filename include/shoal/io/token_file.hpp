@@ -8,8 +8,8 @@
 // Each of these datasets may have an attribute checksum (hexadecimal string): the sum modulo 2^64 of XXH3_64bits(piece, seed
 // = the piece's index) over pieces of 64 bytes, of which the last is filled up with zeros. The checksums of the vocabulary
 // are compared when the file is opened; that of the tokens only by verify(), since it needs all tokens. Files that this
-// program writes end with a seal (src/io/seal.hpp) over everything but the tokens. A seal is checked before HDF5 opens the
-// file.
+// program writes end with a seal (src/io/hdf5/seal.hpp) over everything but the tokens. A seal is checked before HDF5 opens
+// the file.
 #pragma once
 
 #include <cstdint>
@@ -22,26 +22,12 @@
 
 #include "shoal/base/types.hpp"
 #include "shoal/io/hdf5.hpp"
+#include "shoal/io/token_layout.hpp"
 
 namespace shoal::io {
 
 class File;
 class PieceSum;
-
-/// Returns true if the file begins with HDF5's signature; bad_input() if it has one behind a user block. The file must
-/// exist; an error if it cannot be read.
-bool is_hdf5(const std::filesystem::path& file);
-
-/// Where the tokens of a file are. One rank opens the file as HDF5, checks it, and tells the others.
-struct TokenLayout {
-  std::filesystem::path path;
-  std::size_t size = 0;        ///< number of tokens in /tokens, or of rows in /samples
-  std::size_t row_length = 0;  ///< tokens per row of /samples; 0 for /tokens
-  std::size_t vocab_size = 0;
-  std::size_t width = 0;     ///< bytes of a token, if all lie one behind another in the file, little-endian. 0: they lie in
-                             ///< chunks, are compressed, or are big-endian, so that only HDF5 can read them
-  std::uint64_t offset = 0;  ///< of the first token in the file, if width is not 0
-};
 
 /// Reads any part of a tokens file, never all of it at once, by HDF5.
 class TokenFile {
@@ -108,7 +94,7 @@ class TokenFileWriter {
   void finish();
 
  private:
-  /// Removes the file unless it got its final name; as a member it does so also if the constructor fails half-way.
+  /// Removes the file unless it got its final name. Being a member, it also does so if the enclosing constructor throws.
   struct Temporary {
     std::filesystem::path path;
     ~Temporary();

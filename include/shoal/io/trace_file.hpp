@@ -3,9 +3,9 @@
 //   /            attributes: format_version, program, version, started (ISO 8601, UTC), world_size, nodes, level
 //                (off | steps | comm | kernels), complete (1 if the file was closed at the end of the run, with all events;
 //                else 0), sealed (set to 1 together with complete: a seal over everything but the rows of /events follows
-//                behind HDF5's end, src/io/seal.hpp), untimed_spans (how often a queue's work was not timed, of all ranks
-//                until the last flush, since a step had more of it than there is memory for), zero_unix_ns (time 0 by the
-//                clock of rank 0's node, nanoseconds since 1970 in UTC; absent from files of older programs)
+//                behind HDF5's end, src/io/hdf5/seal.hpp), untimed_spans (how often a queue's work was not timed, of all
+//                ranks until the last flush, since a step had more of it than there is memory for), zero_unix_ns (time 0 by
+//                the clock of rank 0's node, nanoseconds since 1970 in UTC; absent from files of older programs)
 //   /options     attributes: one string per option
 //   /machine     attributes: device, threads per rank, libraries, peak GFLOP/s per rank (measured), FLOP per token (of the
 //                model, forward and backward); datasets by rank, [world_size]: hosts (string), node,
@@ -46,16 +46,9 @@
 
 #include "shoal/base/trace.hpp"
 #include "shoal/comm/world.hpp"
+#include "shoal/io/trace_header.hpp"
 
 namespace shoal::io {
-
-struct TraceHeader {
-  std::string version;
-  std::map<std::string, std::string> options, machine;
-  std::vector<std::string> units;
-  std::vector<comm::GroupKind> groups;
-  std::vector<std::uint64_t> unit_elements;  ///< number of parameters of each unit
-};
 
 class TraceFile {
  public:

@@ -46,9 +46,9 @@ struct MatmulInputs {
 /// <f16, float>.
 /// Nothing is computed in fp16: parts of A and B are converted to float and multiplied as such. The same holds for bf16 in
 /// portable kernels, and on processors without instructions for it. With AMX, the tuned kernels' float matrices are
-/// multiplied as sums of bf16 numbers, as accurately as with fused multiply-adds of floats (kernels/cpu/blocked_fp32.cpp).
-/// workspace: at least matmul_workspace_bytes() of the product's shape. On a GPU the product must have been listed before
-/// (products.hpp); elsewhere any product is computed.
+/// multiplied as sums of bf16 numbers, as accurately as with fused multiply-adds of floats
+/// (kernels/cpu/product/blocked_fp32.cpp). workspace: at least matmul_workspace_bytes() of the product's shape. On a GPU the
+/// product must have been listed before (products.hpp); elsewhere any product is computed.
 template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace);
 

@@ -18,7 +18,7 @@ const char* name_of(Arithmetic arithmetic);
 /// GFLOP/s of such instructions, summed over threads() threads that each have a core of their own. The instructions are
 /// independent and use registers only, so no matrix product can be faster. Time is the threads' own processor time, so that
 /// other programs and other ranks on the same core do not reduce the result; it is the best of several milliseconds.
-/// Returns 0 if the processor lacks the instructions, or if the limit of kernels/cpu/instructions.hpp excludes them.
+/// Returns 0 if the processor lacks the instructions, or if the limit of kernels/cpu/vectors/instructions.hpp excludes them.
 /// Portable kernels know multiply_add alone.
 double measured_gflops(Arithmetic arithmetic);
 

@@ -126,8 +126,9 @@ class Model {
   /// Enqueues the forward pass. Saves what backward needs in a slot of the part, the first Part::whole_slots of which keep
   /// all activations. flow.in is not copied, and must stay until the slot's backward pass.
   /// The head's part: *loss, in the device's memory, becomes the sum of -ln p(target) over the batch's predictions, added in
-  /// a fixed order. Backward computes the gradient of gradient_scale times this sum. The head's backward follows the losses
-  /// here, in chunks, so that the logits are never stored as a whole and the head is visited once: its gradient is complete.
+  /// a fixed order. Backward computes the gradient of gradient_scale times this sum. This function also
+  /// runs the head's backward, chunk by chunk, so the logits are never stored as a whole. The head's gradient is complete
+  /// when it returns.
   virtual void forward(std::size_t slot, const MicroBatch& batch, const Flow& flow, float gradient_scale, double* loss) = 0;
   /// In the reverse order of the units before the head, writes each unit's gradient for the slot's batch and calls
   /// gradient_complete().

@@ -35,7 +35,8 @@ struct UnitLayout {
   /// gradient_complete(). An example is a tied embedding: the head writes the first part of its gradient.
   bool early_gradient = false;
   /// The number of the unit whose parameters this one copies, with the same elements. A copy has no tensors of its own: so
-  /// it is in no checkpoint, export or checksum, and zero/copies.hpp keeps it equal. Its gradient is a part of that unit's.
+  /// it is in no checkpoint, export or checksum, and zero/tied_copies.hpp keeps it equal. Its gradient is a part of that
+  /// unit's.
   std::optional<int> copy_of = std::nullopt;
 
   /// Appends a tensor; returns its index in parameters.

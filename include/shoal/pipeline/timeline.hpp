@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shoal/pipeline/border.hpp"
-#include "shoal/pipeline/buffers.hpp"
+#include "shoal/pipeline/buffer_counts.hpp"
 
 namespace shoal::pipeline {
 

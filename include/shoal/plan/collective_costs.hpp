@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct OperationStep {
 /// What a rank of the run does in an operation.
 using StepsOfRank = std::function<std::vector<OperationStep>(int rank)>;
 
+/// NCCL carries out the calls of communicators that share buffers one after another, whatever their queues. So no exchange
+/// of an operation goes on beside those of another one of the same sequence. gathers: with comm.gather_group. none: all may.
+enum class Sequence : std::uint8_t { none, calls, gathers };
+inline constexpr std::size_t sequences = 2;
+/// From 0. Not of `none`.
+constexpr std::size_t index_of(Sequence sequence) { return static_cast<std::size_t>(sequence) - 1; }
+
 /// Cost of an operation that all ranks make at the same time, each in its group. Computation and two exchanges follow each
 /// other: before, within nodes, between, across nodes, after. If node_first is false, the exchange across nodes comes first.
 struct Cost {
@@ -31,6 +39,7 @@ struct Cost {
   double after_s = 0;    ///< computation on what has arrived
   double node_latency_s = 0, across_latency_s = 0;
   bool node_first = true;
+  Sequence sequence = Sequence::none;
   std::vector<comm::Traffic> sent;  ///< by rank of the run
   StepsOfRank steps_of;             ///< empty: on queued groups, whose exchanges are others (comm/queued_exchanges.hpp)
   bool control = false;             ///< a few numbers: not counted in `sent`

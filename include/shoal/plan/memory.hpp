@@ -22,8 +22,4 @@ using ExtraAllocations = std::function<void(zero::Engine& engine, Memory& memory
 /// parts of the model are options.parts.
 MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& extra = {});
 
-/// Bytes that one rank may take: limit_gib (memory.limit) if it is set, else the node's physical memory divided by its
-/// ranks.
-std::size_t available_bytes(double limit_gib, int ranks_on_node);
-
 }  // namespace shoal::plan

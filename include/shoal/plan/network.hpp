@@ -47,6 +47,7 @@ struct NetworkModel {
   int ranks_per_node = 1;            ///< ranks that used the node's link to others while it was measured
   std::optional<Link> node, across;  ///< none: not measured
   bool queued = false;               ///< measured with comm.backend = nccl, whose trees have fewer exchanges
+  bool gathers_apart = false;        ///< queued: gathers do not follow other operations (comm.gather_group)
   double sum_s_per_byte = 0;         ///< for adding received fp32 numbers to the rank's own
   Codec int8, int4;
   const Codec& codec(int bits) const { return bits == 8 ? int8 : int4; }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of a rank that computes while operations are in flight. All ranks are assumed to do the same at the same time.
 // The links within a node, and those between nodes, serve one operation after another, in the order in which operations
-// reach them. So one message may cross between nodes while the next one is still exchanged within the node.
+// reach them. So one message may cross between nodes while the next one is still exchanged within the node, unless
+// operations follow each other (Cost::sequence).
 #pragma once
 
 #include <array>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "shoal/plan/collective_costs.hpp"
@@ -46,17 +49,22 @@ class RankListener {
   virtual void waits(std::size_t number) = 0;
 };
 
+class Sequences;
+
 class RankClock {
  public:
   /// Counts the bytes of so many ranks of the run, from this one on.
-  explicit RankClock(int ranks, int first = 0)
-      : first_(static_cast<std::size_t>(first)), sent_(static_cast<std::size_t>(ranks)) {}
+  explicit RankClock(int ranks, int first = 0);
+  ~RankClock();
+  RankClock(const RankClock&) = delete;
+  RankClock& operator=(const RankClock&) = delete;
   /// listener must outlive this object's use.
   void set_listener(RankListener& listener) { listener_ = &listener; }
 
   /// An operation in flight.
   struct Pending {
-    double arrives_s = 0;    ///< when its exchanges end, by the clock of the rank
+    /// When its exchanges end, by the clock of the rank; none: wait() finds out (sequences.hpp).
+    std::optional<double> arrives_s = 0.0;
     double after_s = 0;      ///< computation that follows, in wait()
     std::size_t number = 0;  ///< of the operation, from 0
   };
@@ -79,11 +87,12 @@ class RankClock {
 
  private:
   double use(double& link_free_s, double from_s, double seconds);
-  Pending begin(OperationKind operation, const Cost& cost);
+  Pending begin(OperationKind operation, const Cost& cost, std::optional<std::size_t> after);
 
   RankListener* listener_ = nullptr;
   std::size_t operations_ = 0;
   double now_s_ = 0, node_free_s_ = 0, across_free_s_ = 0;
+  std::unique_ptr<Sequences> sequences_;
   double weight_ = 0, since_s_ = 0, elapsed_s_ = 0, communication_s_ = 0;
   std::size_t first_;
   std::vector<Sent> sent_;

@@ -67,7 +67,7 @@ class Average {
   /// Waits for the mean in flight, if there is one: this rank's shards become the mean, plus their changes since start().
   void apply_mean();
   bool in_flight() const { return in_flight_; }
-  /// Collective over all nodes: this rank's shards become their mean, in fp32 however start() sends it.
+  /// Collective over all nodes. Replaces this rank's shards by their mean over the nodes, which is always exchanged in fp32.
   void run_exactly();
 
   /// Collective in the node: all-gathers the masters that every rank of the node keeps whole (stage 0) from the shards.

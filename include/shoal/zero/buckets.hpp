@@ -29,13 +29,13 @@ Sweeps sweep_of_all(std::size_t units);
 Sweeps sweeps_of(const std::vector<model::Part>& parts, const std::vector<model::UnitLayout>& units);
 
 /// Elements sub.begin .. sub.end-1 of every rank's shard of one unit.
-struct Part {
+struct BucketPiece {
   int unit;
   Range sub;
 };
 
 struct Bucket {
-  std::vector<Part> parts;
+  std::vector<BucketPiece> parts;
   int last_unit = 0;         ///< the bucket can be reduced when this unit's gradient is complete
   std::size_t elements = 0;  ///< of the blocks of all ranks
 };
@@ -61,7 +61,7 @@ PublishedBuckets published_buckets(const std::vector<model::UnitLayout>& units, 
                                    int ranks, std::size_t most);
 
 /// Elements of the unit's flat buffer that `part` takes from the shard of `rank`.
-Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
+Range block_of(const BucketPiece& part, std::size_t unit_elements, int rank, int ranks);
 
 /// Sizes of the bucket, from which the scratch memory of a reducer follows.
 comm::MessageBounds bounds_of(const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks);
@@ -74,7 +74,7 @@ template <typename SpanOf>
 comm::Blocks bucket_blocks(const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks, const SpanOf& span_of) {
   comm::Blocks blocks(static_cast<std::size_t>(ranks));
   for (int d = 0; d < ranks; ++d) {
-    for (const Part& part : bucket.parts) {
+    for (const BucketPiece& part : bucket.parts) {
       const Range range = block_of(part, layouts[static_cast<std::size_t>(part.unit)].elements, d, ranks);
       if (!range.empty()) blocks[static_cast<std::size_t>(d)].push_back(span_of(part.unit, range));
     }

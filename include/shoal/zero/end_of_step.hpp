@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of what follows the last backward pass of a step. It is one list for all who go through it: the ranks of a run
-// execute it (app/end_of_step.hpp), and `shoal plan` prices it (step_schedule.hpp).
+// execute it (app/train/end_of_step_executor.hpp), and `shoal plan` prices it (step_schedule.hpp).
 #pragma once
 
 #include <array>

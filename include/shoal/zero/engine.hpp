@@ -1,70 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model together with its states on this rank, and what a training step consists of: forward and backward of
-// micro-batches, reduction of gradients, norm, update, all-gather of parameters. app/trainer.cpp and zero/end_of_step.hpp
-// have their order.
+// micro-batches, reduction of gradients, norm, update, all-gather of parameters. app/train/trainer.cpp and
+// zero/end_of_step.hpp have their order.
 //
 // A rank computes the model as a whole, or parts of it. Each part is a model::Model of its own, with slots for the turns
 // that are between forward and backward. What crosses the borders of parts is the caller's (model::Flow).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
-#include "shoal/base/memory.hpp"
-#include "shoal/device/cells.hpp"
-#include "shoal/device/memory.hpp"
+#include "shoal/base/state.hpp"
 #include "shoal/model/model.hpp"
-#include "shoal/model/part.hpp"
 #include "shoal/optim/optimizer.hpp"
-#include "shoal/zero/copies.hpp"
-#include "shoal/zero/gradients.hpp"
-#include "shoal/zero/parameters.hpp"
-#include "shoal/zero/passes.hpp"
-#include "shoal/zero/slots.hpp"
+#include "shoal/zero/engine_options.hpp"
+#include "shoal/zero/norm.hpp"
+#include "shoal/zero/rank_groups.hpp"
 #include "shoal/zero/states.hpp"
 
 namespace shoal::zero {
 
-struct EngineOptions {
-  model::ModelOptions model;  ///< vocab_size must be set
-  DType dtype = DType::f32;
-  model::Capacity capacity;  ///< training = false: parameters and forward only
-  optim::OptimizerOptions optimizer;
-  ZeroOptions zero;
-  GradientOptions gradients;
-  std::size_t micro_batches = 1;  ///< of a step, over all ranks of the group
-  double grad_clip = 1.0;         ///< largest norm; 0: gradients are not clipped
-  std::uint64_t seed = 1;
-  std::vector<model::Part> parts;  ///< of the model, first to last, that this rank computes; none: all units as one part
-  /// With parts: the passes of every training step, which forward() and backward() must follow; stage 3 plans the gathers of
-  /// a step from it. None: any order that slots allow; each pass gathers for itself.
-  StepOrder order = {};
-};
+struct Bucket;
 
-/// EngineOptions::parts; if there are none, the one that has all units.
-std::vector<model::Part> parts_of(const EngineOptions& options);
-/// The order in which a group of so many ranks adds its gradients.
-AccumulationPlan accumulation_of(const EngineOptions& options, int ranks);
-
-class Engine final : private model::UnitAccess {
+class Engine {
  public:
   /// memory: one that only counts (plan/memory.hpp), or one that has reserved what was counted with the same arguments.
   Engine(const EngineOptions& options, const RankGroups& groups, Memory& memory);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
-  States& states() { return states_; }
-  model::Model& model(std::size_t part = 0) { return *parts_.at(part).model; }
-  const std::vector<model::UnitLayout>& units() const { return units_; }
+  States& states();
+  model::Model& model(std::size_t part = 0);
+  const std::vector<model::UnitLayout>& units() const;
   /// The matrix products of all parts (model::Model::products()).
   std::vector<kernels::Product> products() const;
   /// Lets the kernels of all parts prepare what they need (model::Model::prepare()). A line that several parts return is
   /// there once.
   std::vector<std::string> prepare();
   /// Number of the first unit of a part.
-  int first_unit(std::size_t part) const { return static_cast<int>(options_.parts.at(part).units.begin); }
-  const AccumulationPlan& accumulation() const { return accumulation_; }
-  const std::vector<Bucket>& buckets() const { return gradients_->buckets(); }
+  int first_unit(std::size_t part) const;
+  const AccumulationPlan& accumulation() const;
+  const std::vector<Bucket>& buckets() const;
 
   /// Sets parameters to random initial values. Collective.
   void initialize(std::uint64_t seed);
@@ -72,7 +52,7 @@ class Engine final : private model::UnitAccess {
   void rebuild_parameters();
   /// Waits for the all-gather that publish() or rebuild_parameters() has started. It must be called before slices of
   /// states() are written, since the all-gather reads them, and before whole parameters are read.
-  void wait_for_parameters() { parameters_->wait_for_parameters(); }
+  void wait_for_parameters();
 
   /// Calls write(), which changes masters in slices of states(): waits for that all-gather before, and rebuilds parameters
   /// after. Collective.
@@ -84,19 +64,14 @@ class Engine final : private model::UnitAccess {
   }
 
   /// Error-feedback residuals of quantized gradients (zero.quant_feedback), for checkpoints; see GradientQuantState.
-  std::vector<NamedSlice> residual_slices() const {
-    return gradients_ ? gradients_->residual_slices() : std::vector<NamedSlice>{};
-  }
-  std::string residual_layout() const { return gradients_ ? gradients_->residual_layout() : std::string(); }
+  std::vector<NamedSlice> residual_slices() const;
+  std::string residual_layout() const;
 
   /// Multiplies the loss, and so every gradient, by this factor from now on. Norms and updates are those of unscaled losses.
   /// Residuals of quantized gradients are multiplied with them.
-  void scale_losses(double factor) {
-    if (gradients_ && factor != loss_scale_) gradients_->scale_residuals(factor / loss_scale_);
-    loss_scale_ = factor;
-  }
+  void scale_losses(double factor);
   /// To be called when residuals have been read: they are those of losses multiplied by this factor.
-  void read_residuals_of(double loss_scale) { loss_scale_ = loss_scale; }
+  void read_residuals_of(double loss_scale);
   /// Sets the number of groups of ranks (nodes) over which gradients are averaged from now on. Each group divides its
   /// gradients by this number, and the caller must sum gradient_shard() over the groups before start_gradient_gather(). 1:
   /// this group alone.
@@ -117,18 +92,18 @@ class Engine final : private model::UnitAccess {
   /// Collective, with copies of units also over RankGroups::model.
   void finish_gradients();
   /// Elements `range` of this rank's shard of the step's gradient, after finish_gradients().
-  Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
+  Span<std::byte> gradient_shard(int unit, Range range);
 
   // The end of a step, after finish_gradients() (zero/end_of_step.hpp): start_gradient_gather(), measure(), norm(), and then
   // update() and publish(), or discard_gradients().
 
   /// Collective. If every rank updates whole units (stage 0), starts to gather their gradients on all ranks.
-  void start_gradient_gather() { gradients_->start_gather(); }
+  void start_gradient_gather();
   /// Enqueues the sums for the norm, and waits for the device: in a step the host waits only here. From now on the numbers
   /// of the step can be read; gradients are gathered meanwhile.
   void measure();
   /// Summed loss of this rank's micro-batch of a turn.
-  double loss(std::size_t turn) const { return losses_.values()[turn]; }
+  double loss(std::size_t turn) const;
   /// Sum of squares of that micro-batch's gradient, scaled by 1/M as it contributes to the step's mean gradient.
   double square_of_turn(std::size_t turn) const;
   /// Norm of the step's gradient, unclipped. Collective.
@@ -140,10 +115,7 @@ class Engine final : private model::UnitAccess {
   void publish();
   /// In place of update() and publish(): waits until the gradients are gathered, and leaves all states as they are.
   /// Residuals of quantized gradients begin at zero again.
-  void discard_gradients() {
-    gradients_->wait_for_gather();
-    gradients_->reset_residuals();
-  }
+  void discard_gradients();
 
   /// Enqueues a part's forward pass without dropout, of which nothing is kept. Collective if parameters are sharded: every
   /// rank must then call it the same number of times. No turn may be between forward and backward.
@@ -154,36 +126,8 @@ class Engine final : private model::UnitAccess {
   double evaluate(const model::MicroBatch& batch);
 
  private:
-  const void* acquire(int unit) override;
-  void release(int unit) override;
-  float* gradient(int unit) override;
-  void gradient_complete(int unit) override;
-  void begin_pass(const PassOfPart& pass);
-  void start_all_gather();
-  void update_unit(int unit, const optim::Optimizer::Step& step);
-
-  struct PartOfModel {
-    std::unique_ptr<model::Model> model;
-    Slots slots;
-  };
-  model::Capacity capacity_of(const model::Part& part) const;
-
-  EngineOptions options_;
-  std::vector<model::UnitLayout> units_;
-  AccumulationPlan accumulation_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<ShardLayout> layouts_;
-  States states_;
-  Copies copies_;
-  Passes passes_;                         // whose orders of uses Parameters has
-  std::unique_ptr<Gradients> gradients_;  // null if nothing is trained
-  std::unique_ptr<Parameters> parameters_;
-  Span<float> widened_;                        // in fp32, a part of a gradient that is kept in 16 bits
-  device::Cells losses_;                       // of this rank's micro-batches in a step; an evaluation uses the first one
-  std::optional<device::PieceMemory> pieces_;  // of files and initial values
-  double loss_scale_ = 1;
-  std::size_t groups_ = 1;
-  std::vector<PartOfModel> parts_;  // as EngineOptions::parts
+  struct Members;
+  std::unique_ptr<Members> members_;
 };
 
 }  // namespace shoal::zero

@@ -1,55 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 2-norm of the gradients of all units, from the shards of all ranks. It has the same bits on any number of ranks
-// (zero/tree_sum.hpp), and on any number of stages of a pipeline: squares are summed by unit on the stage that has the unit,
-// and added in the order of units on all.
+// What a step knows of the size of its gradient.
 #pragma once
-
-#include <functional>
-#include <map>
-#include <vector>
-
-#include "shoal/base/memory.hpp"
-#include "shoal/device/cells.hpp"
-#include "shoal/zero/sampled_weights.hpp"
-#include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
 
 struct Norm {
   double value = 0;
-  double square = 0;         ///< value^2, or the weighted sum over a sample (zero/sampled_weights.hpp)
+  double square = 0;         ///< value^2, or the weighted sum over a sample (src/zero/sampled_weights.hpp)
   int non_finite_unit = -1;  ///< last unit whose gradient is not finite (-1: none); backward computes the last unit first
-};
-
-class GlobalNorm {
- public:
-  GlobalNorm() = default;
-  /// weighted: Norm::square is weighted.
-  GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups& groups, bool weighted, Memory& memory);
-
-  /// Enqueues this rank's sums, and their copy to the host. shard(unit): this rank's shard of the gradient, in dtype.
-  void measure(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const SampledWeights& weights);
-  /// The norm of what was measured last, after the host has waited for an event behind measure(). Collective, also over
-  /// RankGroups::model.
-  Norm norm() const;
-
- private:
-  /// By rank: its granules of a unit, and its number of subtrees of them.
-  struct Owners {
-    std::vector<Range> granules;
-    std::vector<std::size_t> subtrees;
-  };
-
-  bool weighted() const { return subtrees_.size() > most_subtrees_; }
-  Range own_granules(std::size_t unit) const;
-  std::vector<double> sums_by_unit(Span<double> own) const;
-
-  std::vector<ShardLayout> layouts_;
-  RankGroups groups_;
-  std::map<std::size_t, Owners> owners_;    // by the unit's elements: thousands of units have few sizes
-  std::size_t most_subtrees_ = 0;           // of a rank, in its units
-  std::vector<Span<double>> granule_sums_;  // by unit, of this rank's shard
-  device::Cells subtrees_;                  // this rank's sums of its units; behind them the weighted ones, if there are any
 };
 
 }  // namespace shoal::zero

@@ -16,23 +16,15 @@
 #include "shoal/device/cells.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/options.hpp"
+#include "shoal/zero/quantized_formats.hpp"
 #include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
 
-/// Format in which parameters are gathered; none without qwZ.
-std::optional<kernels::QuantFormat> gather_format(const ZeroOptions& options);
 /// Gathers units over all ranks: quantized with qwZ, otherwise by `collectives`.
 std::unique_ptr<comm::Reducer> make_gatherer(const ZeroOptions& options, comm::Collectives collectives,
                                              const RankGroups& groups);
 
-struct QuantizedReduction {
-  comm::ReduceFormats formats;
-  int ranks_per_node = 1;
-  bool feedback = false;
-};
-/// How gradients are reduced with qgZ; none without it.
-std::optional<QuantizedReduction> quantized_reduction(const ZeroOptions& options, int ranks_per_node);
 /// Reduces gradients: quantized if `quantized` has a value (qgZ), otherwise by `collectives`.
 std::unique_ptr<comm::Reducer> make_gradient_reducer(const std::optional<QuantizedReduction>& quantized,
                                                      comm::Collectives collectives, const RankGroups& groups);

@@ -32,7 +32,7 @@ inline const Stage& stage_of(const ZeroOptions& options) { return stages.at(stat
 
 /// The elements of a unit's flat buffer that this rank keeps between steps. A unit that other stages of a pipeline compute
 /// is absent: it has no elements here and all ranges are empty, so nothing is kept, sent or summed for it. Units have the
-/// same numbers on all ranks, present or not. A copy of another unit (zero/copies.hpp) has no optimizer states.
+/// same numbers on all ranks, present or not. A copy of another unit (zero/tied_copies.hpp) has no optimizer states.
 struct ShardLayout {
   std::size_t elements = 0;  ///< of the flat buffer; 0: the unit is absent
   Range shard;               ///< the elements that this rank keeps of a sharded state
@@ -48,6 +48,10 @@ bool gathers_units(const std::vector<ShardLayout>& layouts);
 /// Returns true if every rank updates all its units as a whole, and so needs their whole gradients: after they are reduced,
 /// they are gathered.
 bool gathers_gradients(const std::vector<ShardLayout>& layouts, int ranks);
+
+/// Returns true if the unit is present and is a copy of one that is absent, or has a copy that is absent: another stage of a
+/// pipeline has it (zero/tied_copies.hpp).
+bool crosses_stages(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, std::size_t unit);
 
 /// The layouts in which copies are absent: for what must count their gradients once, in that of the original.
 std::vector<ShardLayout> without_copies(const std::vector<model::UnitLayout>& units, std::vector<ShardLayout> layouts);

@@ -10,6 +10,7 @@
 
 #include "shoal/base/memory.hpp"
 #include "shoal/base/state.hpp"
+#include "shoal/comm/options.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/zero/stages.hpp"
@@ -22,11 +23,18 @@ std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units
                                      const std::vector<Range>& held, const std::vector<Span<float>>& flat,
                                      const std::vector<Range>& wanted);
 
+/// The messages that use states, besides those of States itself.
+struct MessagesOfStates {
+  comm::Collectives collectives = comm::Collectives::reproducible;  ///< by which updated parameters are gathered
+  bool of_masters = false;                                          ///< the caller sends masters (sync/average.hpp)
+};
+
 class States {
  public:
   /// moments: names of the optimizer's states; none if nothing is trained.
   States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
-         const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory);
+         const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory,
+         const MessagesOfStates& messages = {});
 
   DType dtype() const { return dtype_; }
   /// The elements ShardLayout::parameters of the unit, in the model's dtype.

@@ -8,51 +8,17 @@
 // with what the ranks of a run start.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "shoal/model/gradient_order.hpp"
+#include "shoal/model/unit.hpp"
+#include "shoal/zero/buckets.hpp"
 #include "shoal/zero/end_of_step.hpp"
-#include "shoal/zero/engine.hpp"
-#include "shoal/zero/passes.hpp"
-#include "shoal/zero/publishing_order.hpp"
-#include "shoal/zero/reduction_order.hpp"
+#include "shoal/zero/engine_options.hpp"
+#include "shoal/zero/step_items.hpp"
 
 namespace shoal::zero {
-
-class ItemWriter;
-
-/// Kinds of messages, and what numbers those of a kind.
-enum class MessageKind : std::uint8_t {
-  gather,            ///< parameters before their use: the unit
-  reduce,            ///< gradients: the bucket of StepSchedule::reduced()
-  gather_gradients,  ///< after they are reduced, if every rank updates all units: the bucket of gathered_gradients()
-  publish,           ///< updated parameters: the bucket of published()
-  losses,            ///< numbers of all micro-batches
-  norm,              ///< sums for the gradient's norm
-};
-inline constexpr std::size_t message_kinds = 6;
-
-struct StepItem {
-  enum class Kind : std::uint8_t {
-    compute,  ///< a use of units; `number` is its index in the pass. If a use of backward first computes activations again,
-              ///< what begins the gradient comes between, but the item is one, after that
-    update,   ///< norm and optimizer
-    start,    ///< of a message
-    wait,     ///< for the oldest message of its kind, which is this one
-  };
-  enum class Pass : std::uint8_t { forward, backward, recomputing_backward };
-  Kind kind = Kind::compute;
-  Pass pass = Pass::forward;  ///< compute
-  std::uint16_t part = 0;     ///< compute: index in EngineOptions::parts
-  MessageKind message = MessageKind::gather;
-  bool near = false;  ///< start of a gather: from the second partition (hpZ), not from all ranks
-  std::size_t number = 0;
-  bool operator==(const StepItem&) const = default;
-};
-using StepItems = std::vector<StepItem>;
 
 /// The kind of uses of which such a pass consists.
 StepItem::Pass kind_of(const PassOfPart& pass);
@@ -63,12 +29,16 @@ StepItem::Pass kind_of(const PassOfPart& pass);
 /// With comm.collectives = native the sums of stage 0 may be on all ranks at once; the schedule has their gather in any
 /// case.
 ///
-/// What the ends of a pipeline send each other of a tied embedding (copies.hpp) is no message of the group. Gradients
-/// are sent after EndCall::finish_gradients, and parameters between wait_for_parameters() and EndCall::publish.
+/// Not listed: the exchange of a tied embedding's gradients and parameters between the first and the last stage of a
+/// pipeline (tied_copies.hpp). Gradients are sent after EndCall::finish_gradients, and parameters between
+/// wait_for_parameters() and EndCall::publish.
 class StepSchedule {
  public:
   /// options: of training. ranks: of the group. All ranks of the group do the same.
   StepSchedule(const EngineOptions& options, int ranks);
+  ~StepSchedule();
+  StepSchedule(StepSchedule&&) noexcept;
+  StepSchedule& operator=(StepSchedule&&) noexcept;
 
   /// Engine::forward() and backward() of a part for its next turn. whole: its slot keeps all activations. They follow
   /// EngineOptions::order, if that has passes.
@@ -84,43 +54,21 @@ class StepSchedule {
   /// Waits for the gather of parameters.
   StepItems wait_for_parameters();
 
-  const std::vector<model::UnitLayout>& units() const { return units_; }
-  const std::vector<ShardLayout>& layouts() const { return layouts_; }
-  const AccumulationPlan& accumulation() const { return accumulation_; }
-  const std::vector<Bucket>& reduced() const { return reduced_; }
-  const std::vector<Bucket>& gathered_gradients() const { return gathered_gradients_; }
-  const std::vector<Bucket>& published() const { return publishing_.buckets(); }
+  const std::vector<model::UnitLayout>& units() const;
+  const std::vector<ShardLayout>& layouts() const;
+  const AccumulationPlan& accumulation() const;
+  const std::vector<Bucket>& reduced() const;
+  const std::vector<Bucket>& gathered_gradients() const;
+  const std::vector<Bucket>& published() const;
   /// The uses of a pass, which may be empty: one that no slot of the part makes.
   const model::UseOrder& uses(std::size_t part, StepItem::Pass pass) const;
-  std::size_t parts() const { return parts_.size(); }
+  std::size_t parts() const;
   /// False: other stages of a pipeline have some units, and exchange losses and sums for the norm with the group.
-  bool has_all_units() const { return has_all_units_; }
+  bool has_all_units() const;
 
  private:
-  /// By StepItem::Pass.
-  struct PartOfModel {
-    std::array<model::UseOrder, 3> uses;
-    std::array<model::GradientOrder, 3> completed;
-  };
-
-  void add_acquisitions(const std::vector<int>& units, ItemWriter& items);
-  void add_completions(const std::vector<int>& units, ItemWriter& items);
-
-  std::vector<model::UnitLayout> units_;
-  std::vector<ShardLayout> layouts_;
-  AccumulationPlan accumulation_;
-  bool has_secondary_, gathers_units_, has_all_units_;
-  std::vector<PartOfModel> parts_;
-  Passes passes_;
-
-  std::vector<GatherPlan> gathers_;       // by order of uses
-  std::size_t order_ = 0, next_use_ = 0;  // the current order of uses, and the next one of these
-  std::vector<bool> fresh_;               // by unit: its second partition is valid (Secondary)
-
-  std::vector<Bucket> reduced_, gathered_gradients_;
-  ReductionOrder reductions_;
-  MessageSeries gradient_gather_;
-  PublishingOrder publishing_;
+  struct Members;
+  std::unique_ptr<Members> members_;
 };
 
 }  // namespace shoal::zero

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "batch_queue.hpp"
+#include "app/study/batch_queue.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -12,7 +12,7 @@ namespace shoal::app {
 
 namespace {
 
-constexpr double most_wait_s = 60;  // for an answer
+constexpr double longest_answer_s = 60;  // for an answer
 
 /// The lines that are not empty, without spaces around them.
 std::vector<std::string> lines_of(std::string_view output) {
@@ -36,7 +36,7 @@ bool is_unknown_to_pbs(const CommandOutput& output) {
 CommandOutput answer_of(const std::vector<std::string>& command) {
   std::vector<std::string> words = {"sh", "-c", "exec \"$@\" 2>&1", "sh"};
   words.insert(words.end(), command.begin(), command.end());
-  return output_of(words, most_wait_s);
+  return output_of(words, longest_answer_s);
 }
 
 std::string last_line(std::string_view output) {

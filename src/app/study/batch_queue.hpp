@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "../command_output.hpp"
-#include "request.hpp"
+#include "app/study/request.hpp"
+#include "app/support/command_output.hpp"
 
 namespace shoal::app {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job_commands.hpp"
+#include "app/study/job_commands.hpp"
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include "../jobscript.hpp"
-#include "../run_record.hpp"
+#include "app/checkpoint/run_record.hpp"
+#include "app/jobscript/jobscript.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/hash.hpp"
 #include "shoal/data/tokens.hpp"
@@ -21,10 +21,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Variables by which a user sets up a script of jobscripts/. A study's scripts must not see them: they have a program, a
-/// deck and a directory of their own.
-constexpr std::array<std::string_view, 6> of_scripts = {"SHOAL",       "SHOAL_DECK",    "SHOAL_OUT",
-                                                        "SHOAL_SWEEP", "SHOAL_OPTIONS", "SHOAL_TASK"};
+/// Variables by which a user sets up a script of jobscripts/. A study's scripts must not see them: they have a program and
+/// its device, a deck and a directory of their own.
+constexpr std::array<std::string_view, 7> of_scripts = {"SHOAL",         "SHOAL_DECK", "SHOAL_OUT", "SHOAL_SWEEP",
+                                                        "SHOAL_OPTIONS", "SHOAL_TASK", "SHOAL_GPUS"};
 /// Variables by which an MPI library would take a new run for a part of the world of this process.
 constexpr std::array<std::string_view, 5> of_launchers = {"PMI", "OMPI_", "HYD", "MPI_LOCAL", "PALS_"};
 

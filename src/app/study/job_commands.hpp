@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "request.hpp"
-#include "results.hpp"
+#include "app/study/request.hpp"
+#include "app/study/results.hpp"
 
 namespace shoal::app {
 

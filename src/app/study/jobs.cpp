@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jobs.hpp"
+#include "app/study/jobs.hpp"
 
 #include <algorithm>
 #include <fstream>

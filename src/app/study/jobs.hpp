@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "batch_queue.hpp"
-#include "job_commands.hpp"
-#include "request.hpp"
-#include "results.hpp"
+#include "app/study/batch_queue.hpp"
+#include "app/study/job_commands.hpp"
+#include "app/study/request.hpp"
+#include "app/study/results.hpp"
 
 namespace shoal::app {
 

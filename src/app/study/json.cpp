@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "json.hpp"
+#include "app/study/json.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "../bytes_json.hpp"
+#include "app/study/points.hpp"
+#include "app/support/bytes_json.hpp"
 
 namespace shoal::app {
 
@@ -54,10 +55,8 @@ OrderedJson changed_options(const StudyPoint& point, const std::map<std::string,
 }
 
 OrderedJson measured_json(const OrderedJson& summary, const RunMetrics& metrics, const StudyPoint& point) {
-  if (metrics.steps.empty()) return nullptr;
-  const OrderedJson& losses = summary.at("losses");
-  const auto last_part = losses.empty() ? std::int64_t{0} : losses.front().at(0).get<std::int64_t>();
-  const OrderedJson step_s = seconds_json(settled_seconds(metrics.steps, last_part, point.options.sync));
+  if (metrics.steps == 0) return nullptr;
+  const OrderedJson& step_s = summary.at("settled").at("step_s");
   const auto mean = step_s.at("mean").get<double>(), tokens = static_cast<double>(point.tokens());
   const OrderedJson& taken = summary.at("state_bytes").at("taken");
   std::uint64_t memory = 0;
@@ -71,7 +70,7 @@ OrderedJson measured_json(const OrderedJson& summary, const RunMetrics& metrics,
           {"peak_rss_bytes", rss.empty() ? 0 : *std::max_element(rss.begin(), rss.end())},
           {"sent_bytes_per_step", summary.at("comm_bytes_per_step")},
           {"final_loss", metrics.final_loss ? OrderedJson(*metrics.final_loss) : OrderedJson(nullptr)},
-          {"steps", metrics.steps.size()}};
+          {"steps", metrics.steps}};
 }
 
 }  // namespace shoal::app

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "points.hpp"
-#include "request.hpp"
-#include "settled.hpp"
+#include "app/study/point.hpp"
+#include "app/study/request.hpp"
+#include "app/study/run_metrics.hpp"
 
 namespace shoal::app {
 
@@ -21,8 +21,8 @@ nlohmann::ordered_json json_of(const StudyPoint& point);
 nlohmann::ordered_json predicted_json(const StudyPoint& point);
 /// Its options that are not the deck's.
 nlohmann::ordered_json changed_options(const StudyPoint& point, const std::map<std::string, std::string>& deck);
-/// What its run has measured: times and losses from the metrics, which have all parts of the run, the rest from the summary.
-/// Null if the metrics have no step.
+/// What its run has measured: the final loss and the number of steps from the metrics, which have all parts of the run, the
+/// rest from the summary. Null if the metrics have no step.
 nlohmann::ordered_json measured_json(const nlohmann::ordered_json& summary, const RunMetrics& metrics,
                                      const StudyPoint& point);
 

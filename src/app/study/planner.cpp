@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner.hpp"
+#include "app/study/planner.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "../jobscript.hpp"
-#include "../setup.hpp"
-#include "../strategies.hpp"
-#include "../threads.hpp"
+#include "app/jobscript/jobscript.hpp"
+#include "app/plan/strategies.hpp"
+#include "app/setup/threads.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/fit.hpp"
-#include "shoal/plan/memory.hpp"
 
 namespace shoal::app {
 
@@ -91,7 +89,8 @@ StudyPoint PointPlanner::point(const StudyVariant& variant, const StudyGrid& gri
   point.strategy = variant.strategy;
   point.grid = grid;
   kernels::set_threads(threads_of_job(variant.asked, request_.cores_per_rank, "study.cores_per_rank"));
-  point.limit = limit(variant.asked.options, grid);
+  const plan::MemoryShare share = limit(variant.asked.options, grid);
+  point.limit = share.bytes;
   config::Invocation run = variant.asked;
   // On this machine the nodes are pretended; a batch system provides them.
   if (request_.launcher == Launcher::local) run.options.comm.ranks_per_node = grid.ranks_per_node;
@@ -101,19 +100,23 @@ StudyPoint PointPlanner::point(const StudyVariant& variant, const StudyGrid& gri
   const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node, point.limit);
   point.planned = inputs.memory().bytes;
   if (limited_bytes(point.planned, run.options, device::kind()) > point.limit)
-    bad_input(memory_problem(inputs, run.options, point.limit));
+    bad_input(memory_problem(inputs, run.options, point.limit), share.bound.empty() ? "" : "; the limit: ", share.bound);
   point.options = run.options;
   point.same_trajectory = same_trajectory(run.options);
   predict_step(point, inputs);
   return point;
 }
 
-std::size_t PointPlanner::limit(const config::Options& options, const StudyGrid& grid) const {
+plan::MemoryShare PointPlanner::limit(const config::Options& options, const StudyGrid& grid) const {
   const bool on_one_machine = request_.launcher == Launcher::local;
-  if (options.memory_limit_gib > 0) return plan::available_bytes(options.memory_limit_gib, 1);
+  if (options.memory_limit_gib > 0) return {plan::limit_bytes(options.memory_limit_gib), ""};
   require_input(request_.micro == MicroBatch::fixed || device::kind() != device::DeviceKind::cuda,
                 "study.micro = largest needs memory.limit: the memory of the GPUs is not known here");
-  return plan::available_bytes(0, on_one_machine ? grid.ranks() : grid.ranks_per_node);
+  const int ranks = on_one_machine ? grid.ranks() : grid.ranks_per_node;
+  // A batch system's jobs run in other control groups than this process, on nodes that are taken to be like this one.
+  plan::MemoryShare share = on_one_machine ? plan::share_of_groups(ranks) : plan::share_of_node(ranks);
+  share.bound = plan::described(share, ranks);
+  return share;
 }
 
 void PointPlanner::predict_step(StudyPoint& point, const PlanInputs& inputs) const {
@@ -125,7 +128,7 @@ void PointPlanner::predict_step(StudyPoint& point, const PlanInputs& inputs) con
     const std::string missing = plan::missing_measurement(times_->machine.network, cluster);
     require_input(missing.empty(), "study.network: ", times_->source, " does not describe ", counted(cluster.nodes, "node"),
                   " x ", counted(cluster.ranks_per_node, "rank"), ": ", missing);
-    network = times_->machine.network;
+    network = times_->network(point.options.comm);
   }
   if (point.options.pipeline.size > 1) {
     point.step = pipeline_step(inputs, point.options, cluster, network, times_ ? &*times_ : nullptr).time;

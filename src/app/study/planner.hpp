@@ -6,13 +6,14 @@
 #include <optional>
 #include <string>
 
-#include "../plan_ranks.hpp"
-#include "../plan_time.hpp"
-#include "points.hpp"
-#include "request.hpp"
+#include "app/plan/plan_ranks.hpp"
+#include "app/plan/plan_time.hpp"
+#include "app/study/point.hpp"
+#include "app/study/request.hpp"
 #include "shoal/base/memory.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/device/kind.hpp"
+#include "shoal/plan/node_memory.hpp"
 
 namespace shoal::app {
 
@@ -37,7 +38,8 @@ class PointPlanner {
   StudyPoint point(const StudyVariant& variant, const StudyGrid& grid, std::size_t global) const;
 
  private:
-  std::size_t limit(const config::Options& options, const StudyGrid& grid) const;
+  /// What a rank of a point may take.
+  plan::MemoryShare limit(const config::Options& options, const StudyGrid& grid) const;
   void predict_step(StudyPoint& point, const PlanInputs& inputs) const;
 
   const StudyRequest& request_;

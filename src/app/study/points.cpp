@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "points.hpp"
+#include "app/study/points.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <set>
 
-#include "../bench_file.hpp"
-#include "../open_data.hpp"
-#include "../strategies.hpp"
-#include "planner.hpp"
+#include "app/bench/bench_file.hpp"
+#include "app/plan/strategies.hpp"
+#include "app/setup/open_data.hpp"
+#include "app/study/planner.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/hash.hpp"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "request.hpp"
+#include "app/study/request.hpp"
 
 #include <algorithm>
 #include <string_view>
 
-#include "../strategies.hpp"
+#include "app/plan/strategies.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/notation.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/config/wall_time.hpp"
-#include "shoal/plan/notation.hpp"
 
 namespace shoal::app {
 
@@ -33,7 +33,7 @@ std::vector<std::string> split(std::string_view list, char separator) {
 
 std::vector<int> numbers(const config::Invocation& invocation, const std::string& option) {
   const std::string place = invocation.places.of(option);
-  return plan::rank_counts(invocation.own<std::string>(option), text(place.empty() ? "" : place + ": ", option, " = "));
+  return rank_counts(invocation.own<std::string>(option), text(place.empty() ? "" : place + ": ", option, " = "));
 }
 
 std::vector<StudyGrid> grids(const config::Invocation& invocation) {

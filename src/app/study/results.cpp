@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "results.hpp"
+#include "app/study/results.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "../output.hpp"
-#include "../run_record.hpp"
-#include "../version.hpp"
-#include "json.hpp"
+#include "app/checkpoint/run_record.hpp"
+#include "app/study/json.hpp"
+#include "app/study/points.hpp"
+#include "app/support/output_paths.hpp"
+#include "app/support/version.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
@@ -23,8 +24,8 @@ using OrderedJson = nlohmann::ordered_json;
 
 namespace {
 
-constexpr const char* format = "shoal-study";
-constexpr int format_version = 1;
+constexpr const char* study_format = "shoal-study";
+constexpr int study_format_version = 1;
 
 /// The first option of `wanted` that has another value in `found`; empty if there is none.
 std::string first_difference(const std::map<std::string, std::string>& wanted, const OrderedJson& found) {
@@ -96,12 +97,12 @@ StudyResults::~StudyResults() = default;
 void StudyResults::read_file() {
   const fs::path file = directory_ / study_name;
   const OrderedJson json = parsed(file);
-  require_input(json.contains("format") && json.at("format") == format, file.string(),
+  require_input(json.contains("format") && json.at("format") == study_format, file.string(),
                 ": no results of `shoal study`; allowed: another output.dir");
   require_version(file, json);
   try {
-    require_input(json.at("format_version") == format_version, file.string(), ": format_version ",
-                  json.at("format_version").dump(), "; this program reads ", format_version);
+    require_input(json.at("format_version") == study_format_version, file.string(), ": format_version ",
+                  json.at("format_version").dump(), "; this program reads ", study_format_version);
     std::string difference = first_difference(json_->deck_options, json.at("options"));
     const OrderedJson& asked = json.at("study");
     const std::map<std::string, std::string> wanted = {{"system", name_of(request_.launcher)},
@@ -174,6 +175,8 @@ bool StudyResults::read_summary(std::size_t point) {
       return true;
     }
     // The summary's run may have had nothing to do: the one before it was killed after its last step.
+    require_input(summary.contains("settled"), file.string(),
+                  ": names no settled steps: of an older version; allowed: remove it, and this point is run again");
     const fs::path metrics = directory(point) / metrics_name;
     json_->measured[point] = measured_json(summary, read_metrics(metrics), points_[point]);
     const OrderedJson& m = json_->measured[point];
@@ -233,8 +236,8 @@ void StudyResults::write() const {
   OrderedJson points = OrderedJson::array();
   for (std::size_t point = 0; point < points_.size(); ++point) points.push_back(json_of(point));
   for (const OrderedJson& point : json_->left_over) points.push_back(point);
-  const OrderedJson json = {{"format", format},
-                            {"format_version", format_version},
+  const OrderedJson json = {{"format", study_format},
+                            {"format_version", study_format_version},
                             {"version", version()},
                             {"deck", json_->deck},
                             {"machine", {{"host", host()}, {"device", kernels::device_name()}}},

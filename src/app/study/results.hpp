@@ -9,7 +9,8 @@
 //     predicted {memory_bytes, state_bytes {kind: n}, sent_bytes_per_step {operation: {intra, inter}},
 //       across_bytes_per_node, step_s, compute_s, communication_s, exposed_s (seconds null without study.network)},
 //     state (waiting, submitting, queued, running, interrupted, failed, done), job (of the batch system, or null), problem,
-//     measured (null until done) {step_s {median, mean, min, max} (of the settled steps: settled.hpp), tokens_per_s,
+//     measured (null until done) {step_s {median, mean, min, max} (of the settled steps: ../train/settled.hpp),
+//     tokens_per_s,
 //       node_seconds_per_token (both of the mean), memory_bytes, state_bytes {kind: n}, peak_rss_bytes, sent_bytes_per_step
 //       {...} (of the last part), final_loss, steps}}]
 #pragma once
@@ -23,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "points.hpp"
+#include "app/study/point.hpp"
 #include "shoal/base/names.hpp"
 
 namespace shoal::app {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simulation.hpp"
+#include "app/study/simulation.hpp"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "../own_results.hpp"
-#include "../plan_trace.hpp"
-#include "json.hpp"
+#include "app/plan/plan_trace.hpp"
+#include "app/study/json.hpp"
+#include "app/support/own_results.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/io/text_file.hpp"
@@ -38,7 +38,7 @@ class Simulation {
   Simulation(const TimeModel& times, plan::Platform platform, fs::path directory)
       : times_(times), platform_(platform), directory_(std::move(directory)) {}
 
-  /// Simulates each kind of a period's events once, as it is repeated: the seconds of two such events less those of one.
+  /// Simulates each kind of a period's events. The cost of one is the time of two such events less the time of one.
   Simulated of(const StudyPoint& point) const {
     const plan::Cluster cluster = {point.grid.nodes, point.grid.ranks_per_node};
     const SimulatedRun run = simulated_run(point.options, cluster, times_, point.limit);

@@ -9,7 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "points.hpp"
+#include "app/plan/plan_time.hpp"
+#include "app/study/point.hpp"
 
 namespace shoal::app {
 

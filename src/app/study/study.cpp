@@ -7,19 +7,19 @@
 #include <thread>
 #include <vector>
 
-#include "../collective.hpp"
-#include "../commands.hpp"
-#include "../run_record.hpp"
-#include "jobs.hpp"
-#include "points.hpp"
-#include "request.hpp"
-#include "results.hpp"
+#include "app/checkpoint/run_record.hpp"
+#include "app/study/jobs.hpp"
+#include "app/study/points.hpp"
+#include "app/study/request.hpp"
+#include "app/study/results.hpp"
+#include "app/study/simulation.hpp"
+#include "app/study/table.hpp"
+#include "app/support/collective.hpp"
+#include "app/support/command.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/io/directory_lock.hpp"
 #include "shoal/io/target.hpp"
-#include "simulation.hpp"
-#include "table.hpp"
 
 namespace shoal::app {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "table.hpp"
+#include "app/study/table.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,10 +7,10 @@
 #include <numeric>
 #include <utility>
 
-#include "../output.hpp"
-#include "../report.hpp"
+#include "app/support/statistics.hpp"
+#include "app/support/text_table.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/plan/notation.hpp"
+#include "shoal/base/notation.hpp"
 
 namespace shoal::app {
 
@@ -67,7 +67,7 @@ std::vector<Row> rows_of(const StudyResults& results) {
   return rows;
 }
 
-/// Tokens/s per rank on the fewest ranks of the row's curve, and of these on the fewest nodes; 0 if that is not measured.
+/// Tokens/s per rank of the smallest run of the row's curve: fewest ranks, then fewest nodes. 0 if that is not measured.
 double reference(const std::vector<Row>& rows, const Row& of) {
   const auto size = [](const Row& row) { return std::pair(row.point->grid.ranks(), row.point->grid.nodes); };
   const Row* fewest = &of;
@@ -103,7 +103,7 @@ void print_study(const StudyResults& results) {
     const std::string predicted = point.timed ? fixed(point.step.total_s(), 4) : "-";
     std::printf(" %-*s  %-7s  %13s  %5zu  %5zu  %11s", static_cast<int>(width), point.strategy.c_str(), name_of(row.scaling),
                 grid.c_str(), point.options.batch.micro, point.options.batch.global,
-                plan::bytes_text(row.memory == 0 ? point.planned.total() : row.memory).c_str());
+                bytes_text(row.memory == 0 ? point.planned.total() : row.memory).c_str());
     if (row.step_s.empty()) {
       std::printf("  %8s  %11s  %s\n", "-", predicted.c_str(), states_text(row.states).c_str());
       continue;

@@ -2,7 +2,7 @@
 // The results of a study in the terminal.
 #pragma once
 
-#include "results.hpp"
+#include "app/study/results.hpp"
 
 namespace shoal::app {
 

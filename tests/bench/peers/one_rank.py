@@ -10,6 +10,7 @@ from pathlib import Path
 
 from environment import peer_environment
 from launch import Shoal, finish, pinned
+from losses import losses_line
 from verdicts import Line
 from work import WORKS
 
@@ -57,9 +58,6 @@ class Pair:
         ours, theirs = (statistics.median(side) for side in zip(*rates, strict=True))
         ratios = sorted(shoal / torch for shoal, torch in rates)
         rss = [max(r.peak_rss_bytes for r in self.shoal), max(r["peak_rss_bytes"] for r in self.torch)]
-        apart = max(
-            abs(a - b) for (_, a), b in zip(self.shoal[0].summary["losses"], self.torch[0]["losses"], strict=True)
-        )
         lines = [
             Line(f"{name} torch", theirs, "tokens/s"),
             Line(f"{name} shoal", ours, "tokens/s"),
@@ -69,5 +67,6 @@ class Pair:
                  note=f"{rss[0] / 1e6:.0f} and {rss[1] / 1e6:.0f} MB"),
         ]  # fmt: skip
         if WORKS[self.work].rows == WORKS[self.work].vocabulary:
-            lines.append(Line(f"{name} largest difference of losses", apart, "nats"))
+            shoal = [loss for _, loss in self.shoal[0].summary["losses"]]
+            lines.append(losses_line(name, self.dtype, shoal, self.torch[0]["losses"]))
         return lines

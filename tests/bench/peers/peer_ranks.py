@@ -51,6 +51,16 @@ def set_rate(optimizer, value: float) -> None:
         optimizer = getattr(optimizer, "optimizer", None)
 
 
+def forget_steps(optimizer) -> None:
+    """Sets the number of updates back to 0: to make the moments, DeepSpeed's optimizer of 16-bit weights at stage 0 makes an
+    update without gradients, which would count in Adam's bias correction."""
+    while hasattr(optimizer, "optimizer"):
+        optimizer = optimizer.optimizer
+    for state in optimizer.state.values():
+        if "step" in state:
+            state["step"] = 0
+
+
 ADAMW = {"lr": definition.LEARNING_RATE, "betas": definition.BETAS, "eps": definition.EPSILON, "fused": True}
 
 
@@ -110,6 +120,7 @@ def deepspeed(model: GPT, dtype: str, work: Work, variant: str) -> Step:
     }  # fmt: skip
     library.init_distributed("gloo", verbose=False)
     engine, optimizer, _, _ = library.initialize(model=model, model_parameters=groups(model), config=configuration)
+    forget_steps(optimizer)
 
     def step(inputs, targets, number: int) -> float:
         set_rate(optimizer, rate(number))

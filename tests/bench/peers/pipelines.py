@@ -10,7 +10,8 @@ from pathlib import Path
 
 from environment import peer_environment
 from launch import Shoal
-from two_ranks import RANKS, Run, largest_difference, peer_run
+from losses import losses_line
+from two_ranks import RANKS, Run, peer_run
 from verdicts import Line
 from work import WORKS
 
@@ -91,9 +92,9 @@ class Pipelines:
         fastest = {side: max(SCHEDULES, key=lambda schedule: self.rate(side, schedule)) for side in ("torch", "shoal")}
         what = f"{name} shoal's {fastest['shoal'].option} / torch's {fastest['torch'].option}"
         lines.append(self.ratio(f"{what}, the fastest of each", fastest["shoal"], fastest["torch"]))
-        apart = max(largest_difference(self.runs["shoal", schedule.option], self.runs["torch", schedule.option])
-                    for schedule in SCHEDULES)  # fmt: skip
-        lines.append(Line(f"{name} largest difference of losses", apart, "nats"))
+        for schedule in SCHEDULES:
+            shoal, torch = (self.runs[side, schedule.option][0].losses for side in ("shoal", "torch"))
+            lines.append(losses_line(f"{name} {schedule.option}", self.dtype, shoal, torch))
         return lines
 
     def ratio(self, name: str, own: Schedule, other: Schedule) -> Line:

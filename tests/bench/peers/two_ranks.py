@@ -14,6 +14,7 @@ from pathlib import Path
 
 from environment import importable, peer_environment
 from launch import RunFailed, Shoal, pinned
+from losses import losses_line
 from verdicts import Line
 from work import WORKS
 
@@ -77,11 +78,6 @@ def peer_run(command: Sequence, environment: dict[str, str], cpus: Sequence[int]
     if found is None:
         raise RunFailed(f"{' '.join(str(part) for part in command[1:])} printed no figures")
     return Run(found["tokens_per_s"], int(found["peak_rss_bytes"]), found["losses"])
-
-
-def largest_difference(one: Sequence[Run], other: Sequence[Run]) -> float:
-    """Of the losses of a step."""
-    return max(abs(a - b) for a, b in zip(one[0].losses, other[0].losses, strict=True))
 
 
 class Field:
@@ -150,9 +146,15 @@ class Field:
             Line(f"{name} {side}", self.rate(side), "tokens/s", note=f"{self.peak(side) / 1e6:.0f} MB a rank")
             for side in (*self.peers, *(f"stage {stage}" for stage in range(4)))
         ]
+        same = {
+            side: losses_line(f"{name} {side}", self.dtype, self.runs[side][0].losses, self.runs["stage 0"][0].losses,
+                              note="from stage 0")
+            for side in (*self.peers, *(f"stage {stage}" for stage in range(1, 4)))
+        }  # fmt: skip
+        lines += same.values()
         for stage in range(4):
             kind, rivals = ("whole", WHOLE) if stage < 3 else ("sharded", SHARDED)
-            rivals = [peer for peer in rivals if peer in self.peers]
+            rivals = [peer for peer in rivals if peer in self.peers and same[peer].met]
             if rivals:
                 lines += self.against(f"stage {stage}", rivals, SPEED[kind, self.dtype], name)
         return lines
@@ -162,11 +164,9 @@ class Field:
         ratios = [
             own.tokens_per_s / other.tokens_per_s for own, other in zip(self.runs[stage], self.runs[best], strict=True)
         ]
-        apart = largest_difference(self.runs[stage], self.runs[best])
         return [
             Line(f"{name} {stage} / {best}", statistics.median(ratios), "x", at_least=least,
                  note=f"the fastest of {len(rivals)}; rounds {min(ratios):.3f} to {max(ratios):.3f}"),
             Line(f"{name} {stage} peak memory / {smallest}'s", self.peak(stage) / self.peak(smallest), "x", at_most=MEMORY,
                  note="the smallest"),
-            Line(f"{name} {stage} largest difference of losses", apart, "nats", note=f"from {best}"),
         ]  # fmt: skip

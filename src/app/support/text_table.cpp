@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/support/text_table.hpp"
+
+#include <cmath>
+
+#include "shoal/base/error.hpp"
+#include "shoal/base/printable.hpp"
+
+namespace shoal::app {
+
+std::string fixed(double value, int digits) { return print_to_string("%.*f", digits, value); }
+
+std::string human_time(double seconds) {
+  const auto whole = std::lround(seconds);
+  if (whole >= 3600) return print_to_string("%ld h %02ld min", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return print_to_string("%ld min %02ld s", whole / 60, whole % 60);
+  return print_to_string("%.3g s", seconds);
+}
+
+std::string scale_text(double scale) {
+  int exponent = 0;
+  return std::frexp(scale, &exponent) == 0.5 ? text("2^", exponent - 1) : text(scale);
+}
+
+void print_table(const std::string& title, const TextRows& rows) {
+  std::size_t width = 0;
+  for (const auto& [name, value] : rows) width = std::max(width, name.size());
+  std::printf("# %s\n", printable(title).c_str());
+  for (const auto& [name, value] : rows) {
+    std::printf("#   %-*s  %s\n", static_cast<int>(width), printable(name).c_str(), printable(value, "\n").c_str());
+  }
+}
+
+}  // namespace shoal::app

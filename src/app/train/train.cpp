@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal train: checks the options, sets up, loads what the run starts from, and trains.
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/checkpoint/resume.hpp"
+#include "app/setup/assembly.hpp"
+#include "app/setup/binding.hpp"
+#include "app/setup/device_start.hpp"
+#include "app/setup/peak.hpp"
+#include "app/setup/resolve.hpp"
+#include "app/setup/stage_rows.hpp"
+#include "app/setup/weights.hpp"
+#include "app/support/collective.hpp"
+#include "app/support/command.hpp"
+#include "app/support/interrupt.hpp"
+#include "app/support/output_paths.hpp"
+#include "app/support/text_table.hpp"
+#include "app/train/banner.hpp"
+#include "app/train/pays_off.hpp"
+#include "app/train/run.hpp"
+#include "app/train/run_files.hpp"
+#include "app/train/run_trace.hpp"
+#include "app/train/stop_clock.hpp"
+#include "shoal/base/counted.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/names.hpp"
+#include "shoal/base/notation.hpp"
+#include "shoal/config/value.hpp"
+#include "shoal/device/kind.hpp"
+#include "shoal/io/checkpoint.hpp"
+#include "shoal/kernels/runtime.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// The most bytes of any rank, by kind.
+Ledger largest_over_ranks(comm::World& world, const Ledger& taken) {
+  std::array<std::uint64_t, kinds.size()> bytes{};
+  for (const Kind kind : kinds) bytes[static_cast<std::size_t>(kind)] = taken[kind];
+  world.all().all_reduce(Span<std::uint64_t>(bytes), comm::Reduce::max).wait();
+  Ledger most;
+  for (const Kind kind : kinds) most[kind] = bytes[static_cast<std::size_t>(kind)];
+  return most;
+}
+
+/// Returns true if the run starts from model.init_from, and not from a checkpoint.
+bool starts_from_weights(const config::Options& o) {
+  if (o.model.init_from.empty()) return false;
+  if (o.checkpoint.resume == "latest") return io::list_checkpoints(checkpoint_directory(o)).empty();
+  return o.checkpoint.resume == "none";
+}
+
+/// --dry-run: prints the memory that the run would take, with pipelines that of the largest stage and of each, and what was
+/// checked. not_built: what was asked for and does not exist, so that the run would be refused.
+void print_plan(comm::World& world, const ResolvedRun& resolved, const std::vector<std::string>& not_built) {
+  if (world.all().rank() != 0) return;
+  const std::size_t stage = resolved.all_stages->largest;
+  const std::size_t rank = stage * static_cast<std::size_t>(resolved.division.ranks);  // of the first data-parallel rank
+  const plan::MemoryPlan& plan = resolved.all_stages->memory[stage];
+  TextRows rows;
+  for (const auto& part : plan.parts) {
+    rows.emplace_back(part.label, text(bytes_text(part.bytes), " (", name_of(part.kind), ")"));
+  }
+  rows.emplace_back("total", bytes_text(plan.bytes.total()));
+  const int ranks = resolved.division.ranks * resolved.division.axes.model();
+  print_table(text("planned memory of rank ", rank, " of ", ranks), rows);
+  if (resolved.options.pipeline.size > 1) {
+    std::printf("# stages of the pipeline, each of %s\n", counted(resolved.division.ranks, "rank").c_str());
+    print_stages(stage_rows(*resolved.all_stages), '#');
+  }
+  if (ranks > 1 && ranks != world.size() && resolved.options.comm.ranks_per_node == 0 &&
+      depends_on_nodes(resolved.options)) {
+    std::printf("# %d ranks: %s\n", ranks, unknown_nodes);
+  }
+  if (!not_built.empty()) {
+    std::printf("# dry run failed: not built yet: %s; the memory above is without it\n", config::joined(not_built).c_str());
+    return;
+  }
+  std::printf("# dry run passed: options, data, memory, directories%s\n",
+              starts_from_weights(resolved.options) ? ", weights" : "");
+  std::printf("# not checked: checkpoint.resume, and files that output.dir holds already\n");
+}
+
+void check_device(device::DeviceKind asked) {
+  const device::DeviceKind own = device::kind();
+  require_input(asked == device::DeviceKind::automatic || asked == own, "train.device = ", name_of(asked),
+                ": this program computes on the ", name_of(own), "; the program that computes on ", name_of(asked), " is ",
+                row_of(asked).program);
+}
+
+Exit train(comm::World& world, config::Invocation& invocation) {
+  const int ranks = invocation.ranks > 0 ? invocation.ranks : world.size();
+  config::validate(invocation, ranks);
+  if (world.all().rank() == 0) {
+    for (const std::string& key : invocation.not_built) std::fprintf(stderr, "not built yet: %s\n", key.c_str());
+    std::FILE* const log =
+        invocation.print_config ? stderr : stdout;  // standard output holds the deck alone, so that it can be read back
+    for (const std::string& note : invocation.notes) std::fprintf(log, "# %s\n", note.c_str());
+  }
+  if (invocation.print_config || invocation.dry_run) Interrupts::stop_recording();
+  if (invocation.print_config) {
+    if (world.all().rank() == 0) std::fputs(config::print(invocation.options).c_str(), stdout);
+    return Exit::done;
+  }
+  check_device(invocation.options.train.device);
+  const ResolvedRun resolved = resolve(world, invocation.options, ranks, Purpose::train);
+  if (starts_from_weights(resolved.options)) check_weights(resolved.options.model);
+  if (invocation.dry_run) {
+    on_rank_0(world.all(), [&] { require_writable(resolved.options); });
+    print_plan(world, resolved, invocation.not_built);
+    return invocation.not_built.empty() ? Exit::done : Exit::bad_input;  // as the run itself
+  }
+  require_input(ranks == world.size(), "--ranks ", ranks, ": ", counted(world.size(), "rank"),
+                world.size() == 1 ? " was" : " were",
+                " started; another number goes with --dry-run or --print-config alone");
+  const config::Options& o = resolved.options;
+  StopClock clock(world, invocation);
+  open_device(world);
+  RunFiles files(world, o);
+  const std::string binding = describe_binding(world);  // before OpenMP may bind this thread to one of the rank's cores
+  const kernels::Runtime runtime(resolved.threads);
+  kernels::connect_trace();
+  start_trace(world, o);
+
+  const double peak = measured_peak(world, resolved.engine.dtype);
+  require_room(world, resolved);
+  Assembly assembly(resolved, world);
+  const Ledger most_taken = largest_over_ranks(world, assembly.memory.taken());
+  if (world.all().rank() == 0) print_banner(resolved, world, binding, most_taken, peak);
+  print_pays_off(resolved, world, assembly, peak);
+  clock.print_limit();
+  heartbeat::phase("load");
+  const std::unique_ptr<io::CheckpointDirectory> directory = open_checkpoint_directory(world, o);
+  const std::optional<Resumed> before = resume(world, resolved, assembly, directory.get());
+  if (!before) {
+    if (o.model.init_from.empty()) {
+      assembly.engine.initialize(o.train.seed);
+    } else {
+      import_weights(o.model, assembly.engine);
+    }
+    if (assembly.synchroniser) {
+      assembly.engine.wait_for_parameters();  // in fp32 they are the masters, which the synchronizer may sum in place
+      assembly.synchroniser->start_from_masters();
+    }
+  }
+  Run run(world, resolved, files, assembly, before, directory.get(), clock, peak);
+  return run.close(run.steps());
+}
+
+}  // namespace
+
+Command train_command() {
+  return {.spec = {.name = "train", .summary = "train a model; writes metrics, a trace and checkpoints"},
+          .run = train,
+          .has_stages = true};
+}
+
+}  // namespace shoal::app
