@@ -29,7 +29,7 @@ std::string run_text(const io::Lineage& lineage) {
 
 void describe_checkpoint(const std::string& file, bool verify) {
   const io::CheckpointContents contents = verify ? io::verify_checkpoint(file) : io::describe_checkpoint(file);
-  TextRows rows = {{"step", std::to_string(contents.state.step)}, {"written by", contents.program},
+  TextRows rows = {{"step", std::to_string(contents.state.step)}, {"written by", contents.state.program},
                    {"run", run_text(contents.state.lineage)},     {"format", std::to_string(contents.format_version)},
                    {"size", bytes_text(contents.file_bytes)},     {"checksums", checksums_text(true, verify)}};
   if (const auto& before = contents.state.lineage.ancestors; !before.empty()) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "app/support/interrupt.hpp"
+#include "app/support/library_versions.hpp"
 #include "app/support/version.hpp"
 #include "commands.hpp"
 #include "shoal/base/error.hpp"

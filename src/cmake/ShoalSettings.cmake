@@ -37,7 +37,6 @@ target_include_directories(shoal_settings INTERFACE ${PROJECT_SOURCE_DIR}/includ
 # call fma() (kernels/rules/number.hpp) where they want it, so that the body and the tail of a vector give the same bits.
 target_compile_options(shoal_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow
   $<$<BOOL:${SHOAL_WERROR}>:-Werror> -ffp-contract=off)
-target_compile_definitions(shoal_settings INTERFACE SHOAL_VERSION="${PROJECT_VERSION}")
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(shoal_settings INTERFACE -Wno-restrict)  # false alarms in std::string's operator+ (GCC bug 105651)
 endif()

@@ -44,6 +44,18 @@ class Commands(Program):
             self.assertEqual(versions.count(f"  {library} "), 1, versions)
         self.refused("trian", contains=["trian", "train"])
 
+    def test_one_version_in_every_file(self):
+        program = self.ok("--version").splitlines()[0]
+        self.assertRegex(program, r"^shoal \d+\.\d+\.\d+\+(g[0-9a-f]{8})?\.?(s[0-9a-f]{8})?$")
+        done = self.ok(
+            "train", self.deck(SMALL, train={"steps": 2}), "--checkpoint.every=2", "--output.dir=out", ranks=2
+        )
+        self.assertIn(f"# {program}\n", done)
+        for file in ("summary.json", "run.json"):
+            self.assertEqual("shoal " + json.loads((self.dir / "out" / file).read_text())["version"], program)
+        self.assertIn(program, self.ok("info", "out/checkpoints/step_00000002.h5"))
+        self.assertIn(program.split()[1], self.ok("info", "out/trace.h5"))
+
     def test_a_printed_deck_gives_the_same_run(self):
         deck = self.deck(SMALL, train={"steps": 3}, optimizer={"lr": 0.0123})
         printed = self.ok("train", deck, "--print-config")

@@ -3,7 +3,7 @@
 // stage, the number of ranks, the division of layers among ranks and the precision of the run that wrote it. It gets its
 // final name only when it is complete and synced to disk.
 //
-//   /            attributes: format_version (1), program ("shoal 0.1.0"), step, run, started
+//   /            attributes: format_version (1), program ("shoal VERSION"), step, run, started
 //   /lineage     attributes, strings: the runs before this one, oldest first, each as "RUN STEP" (io/lineage.hpp). Files of
 //                older programs have no lineage, run and started
 //   /deck        string: the resolved deck
@@ -51,6 +51,7 @@ struct CheckpointState {
   std::map<std::string, std::string> scalars;  ///< further state by name (data position, random seed, ...), as exact text
   std::map<std::string, double> numbers = {};  ///< further state by name (loss scale, ...); every bit is kept
   Lineage lineage = {};                        ///< lineage of the run that wrote it
+  std::string program = "shoal";               ///< name and version of the program that wrote it
 };
 
 /// Sum modulo 2^64 of XXH3_64bits(piece, seed = the piece's index in the tensor) over the pieces of a slice. A piece has 16
@@ -116,7 +117,6 @@ struct CheckpointDataset {
 };
 struct CheckpointContents {
   std::int64_t format_version = 0;
-  std::string program;
   CheckpointState state;
   std::vector<CheckpointDataset> datasets;  ///< by name
   std::uint64_t file_bytes = 0;

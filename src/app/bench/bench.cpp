@@ -11,6 +11,7 @@
 #include "app/setup/threads.hpp"
 #include "app/support/collective.hpp"
 #include "app/support/command.hpp"
+#include "app/support/library_versions.hpp"
 #include "app/support/own_results.hpp"
 #include "app/support/text_table.hpp"
 #include "app/support/version.hpp"

@@ -8,6 +8,7 @@
 
 #include "app/support/collective.hpp"
 #include "app/support/output_paths.hpp"
+#include "app/support/version.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/text_file.hpp"
 
@@ -36,6 +37,7 @@ fs::path path_of(const Json& json) {
 
 Json to_json(const RunRecord& record) {
   return {{"run", record.lineage.run},
+          {"version", version()},
           {"started", record.lineage.started},
           {"ancestors", io::texts_of(record.lineage.ancestors)},
           {"checkpoint.dir", path_json(record.checkpoints)},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/setup/device_start.hpp"
+#include "app/support/library_versions.hpp"
 #include "app/support/text_table.hpp"
 #include "app/support/version.hpp"
 #include "app/train/faults.hpp"

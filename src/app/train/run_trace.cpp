@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/support/collective.hpp"
+#include "app/support/library_versions.hpp"
 #include "app/support/output_paths.hpp"
 #include "app/support/process_memory.hpp"
 #include "app/support/version.hpp"

@@ -8,6 +8,7 @@
 #include "app/setup/extra_memory.hpp"
 #include "app/support/collective.hpp"
 #include "app/support/output_paths.hpp"
+#include "app/support/version.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/base/trace.hpp"
@@ -75,6 +76,7 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   const fs::path file = path_ / io::checkpoint_name(step);
   auto [state, slices] = contents_to_write(resolved_.options, assembly_, step, numbers);
   state.lineage = lineage_;
+  state.program = "shoal " + version();
   if (!vocabulary_.empty()) state.scalars[vocabulary_text] = vocabulary_;
   last_ = file;
   if (background_) {

@@ -91,7 +91,7 @@ OpenLayout make_file(const fs::path& file, const CheckpointState& state, std::ve
   layout.raw = hdf5::driver_file(h5).duplicate();
   layout.raw.reserve(0, bytes_needed(state, datasets));
   hdf5::write_attribute(h5, "format_version", format::version);
-  hdf5::write_attribute(h5, "program", std::string("shoal " SHOAL_VERSION));
+  hdf5::write_attribute(h5, "program", state.program);
   hdf5::write_attribute(h5, "step", state.step);
   hdf5::write_attribute(h5, "run", state.lineage.run);
   hdf5::write_attribute(h5, "started", state.lineage.started);

@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ancestor, run, step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Lineage, run, started, ancestors)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointState, step, deck, scalars, numbers, lineage)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointState, step, deck, scalars, numbers, lineage, program)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointDataset, name, shape, checksum, offset)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointContents, format_version, program, state, datasets, file_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointContents, format_version, state, datasets, file_bytes)
 
 namespace {
 

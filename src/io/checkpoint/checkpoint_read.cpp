@@ -66,7 +66,7 @@ CheckpointContents describe_checkpoint(const fs::path& file) {
     require_input(contents.format_version <= format::version, "format_version ", contents.format_version, " is newer than ",
                   format::version, ", the newest that this program reads; written by ",
                   hdf5::has_attribute(h5, "program") ? hdf5::text_attribute(h5, "program") : "an unnamed program");
-    contents.program = hdf5::text_attribute(h5, "program");
+    contents.state.program = hdf5::text_attribute(h5, "program");
     contents.state.step = hdf5::number_attribute(h5, "step");
     contents.state.deck = hdf5::read_text(h5, "deck");
     contents.state.scalars = hdf5::text_attributes(hdf5::open_group(h5, "scalars"));

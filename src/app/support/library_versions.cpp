@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/support/version.hpp"
+#include "app/support/library_versions.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -10,8 +10,6 @@
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
-
-std::string version() { return SHOAL_VERSION; }
 
 std::vector<std::pair<std::string, std::string>> library_versions() {
   std::vector<std::pair<std::string, std::string>> versions = {comm::library_version(), io::library_version(),
