@@ -33,6 +33,7 @@ class ItemWriter {
     add(Call::Kind::start, message, 0);
     add(Call::Kind::wait, message, 0);
   }
+  void exchange_copies(MessageKind message) { items_.push_back({.kind = Kind::exchange, .message = message}); }
   void compute(std::size_t part, StepItem::Pass pass, std::size_t use) {
     items_.push_back({.kind = Kind::compute, .pass = pass, .part = static_cast<std::uint16_t>(part), .number = use});
   }

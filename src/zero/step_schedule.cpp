@@ -29,6 +29,13 @@ std::vector<Bucket> reduced_buckets(const EngineOptions& options, const std::vec
   return buckets_of_sweeps(units, sweeps_of(options.parts, units), ranks, options.gradients.bucket_elements);
 }
 
+bool any_crosses_stages(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts) {
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (crosses_stages(units, layouts, u)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 StepItem::Pass kind_of(const PassOfPart& pass) {
@@ -51,7 +58,7 @@ struct StepSchedule::Members {
   std::vector<model::UnitLayout> units;
   std::vector<ShardLayout> layouts;
   AccumulationPlan accumulation;
-  bool has_secondary, gathers_units, has_all_units;
+  bool has_secondary, gathers_units, has_all_units, exchanges_copies;
   std::vector<PartOfModel> parts;
   Passes passes;
 
@@ -73,6 +80,7 @@ StepSchedule::Members::Members(const EngineOptions& options, int ranks)
       gathers_units(zero::gathers_units(layouts)),
       has_all_units(
           std::all_of(layouts.begin(), layouts.end(), [](const ShardLayout& layout) { return layout.elements > 0; })),
+      exchanges_copies(any_crosses_stages(units, layouts)),
       passes(options.model, options.capacity, parts_of(options), options.order, gathers_units),
       fresh(units.size(), false),
       reduced(reduced_buckets(options, units, ranks)),
@@ -176,7 +184,10 @@ StepItems StepSchedule::items_of(EndCall call) {
   const bool exchanges = members_->accumulation.ranks > 1 || !members_->has_all_units;
   ItemWriter items;
   switch (call) {
-    case EndCall::finish_gradients: items.add(members_->reductions.end_step()); break;
+    case EndCall::finish_gradients:
+      items.add(members_->reductions.end_step());
+      if (members_->exchanges_copies) items.exchange_copies(MessageKind::copied_gradients);
+      break;
     case EndCall::start_gradient_gather: items.add(members_->gradient_gather.start(), MessageKind::gather_gradients); break;
     case EndCall::exchange_losses:
       if (exchanges) items.exchange(MessageKind::losses);
@@ -189,6 +200,8 @@ StepItems StepSchedule::items_of(EndCall call) {
       items.update();
       break;
     case EndCall::publish:
+      items.add(members_->publishing.wait_for_all(), MessageKind::publish);  // of the step before
+      if (members_->exchanges_copies) items.exchange_copies(MessageKind::copied_parameters);
       std::fill(members_->fresh.begin(), members_->fresh.end(), false);
       items.add(members_->publishing.restart(), MessageKind::publish);
       break;

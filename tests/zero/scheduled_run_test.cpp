@@ -47,6 +47,8 @@ Named collective_of(const StepSchedule& schedule, const StepItem& item) {
     case MessageKind::publish: return {"all_gather", schedule.published()[item.number].parts.front().unit};
     case MessageKind::losses: return {"all_reduce", -1};
     case MessageKind::norm: return {"all_gather", -1};
+    case MessageKind::copied_gradients:
+    case MessageKind::copied_parameters: break;
   }
   return {};
 }

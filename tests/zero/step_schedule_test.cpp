@@ -30,6 +30,7 @@ std::string text_of(const StepItems& items) {
         text += (item.pass == StepItem::Pass::forward ? "f" : "b") + std::to_string(item.number);
         break;
       case StepItem::Kind::update: text += "u"; break;
+      case StepItem::Kind::exchange: text += item.message == MessageKind::copied_gradients ? "xg" : "xp"; break;
       case StepItem::Kind::start:
       case StepItem::Kind::wait:
         text += item.kind == StepItem::Kind::start ? '+' : '-';
@@ -113,6 +114,27 @@ TEST(StepSchedule, OfARankAloneHasNoMessages) {
     ASSERT_EQ(end.size(), 1U);
     EXPECT_EQ(end.front().kind, StepItem::Kind::update);
   }
+}
+
+/// The embedding is in the first of three stages, and its copy, with the head, in the last one.
+TEST(StepSchedule, TheEndsOfAPipelineExchangeCopiedUnits) {
+  EngineOptions o = options(1);
+  o.model.tied = true;
+  o.model.tied_gradient = model::TiedGradient::apart;
+  const std::size_t units = model::layout(o.model).size();
+  const auto end_of = [&](Range own) {
+    o.parts = {{.units = own}};
+    StepSchedule schedule(o, 1);
+    for (std::size_t turn = 0; turn < schedule.accumulation().turns(); ++turn) {
+      schedule.forward(0);
+      schedule.backward(0, true);
+    }
+    return text_of(schedule.end_of_step());
+  };
+  EXPECT_EQ(end_of({0, 2}), "xg +L0 -L0 +N0 -N0 u xp");
+  EXPECT_EQ(end_of({2, 3}), "+L0 -L0 +N0 -N0 u");
+  EXPECT_EQ(end_of({3, units}), "xg +L0 -L0 +N0 -N0 u xp");
+  EXPECT_EQ(end_of({0, units}), "u");
 }
 
 }  // namespace of_step_schedule_test

@@ -29,8 +29,12 @@ class TimedExecution {
  public:
   explicit TimedExecution(StepMessages messages) : messages_(std::move(messages)) {}
 
-  /// Advances the clock. use_s: of the part whose passes are among the items. Messages stay in flight between calls.
-  void execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, RankClock& time);
+  /// Advances the clock. use_s: of the part whose passes are among the items. Messages stay in flight between calls. No item
+  /// may be an exchange between the ends of a pipeline.
+  void execute(const zero::StepItem& item, const UseSeconds& use_s, double update_s, RankClock& time);
+  void execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, RankClock& time) {
+    for (const zero::StepItem& item : items) execute(item, use_s, update_s, time);
+  }
 
  private:
   StepMessages messages_;

@@ -16,8 +16,11 @@ enum class MessageKind : std::uint8_t {
   publish,           ///< updated parameters: the bucket of published()
   losses,            ///< numbers of all micro-batches
   norm,              ///< sums for the gradient's norm
+  // Of units that the first and the last stage of a pipeline both have (zero/tied_copies.hpp), between these two:
+  copied_gradients,   ///< of the copies
+  copied_parameters,  ///< of the originals, after their update
 };
-inline constexpr std::size_t message_kinds = 6;
+inline constexpr std::size_t message_kinds = 8;
 
 struct StepItem {
   enum class Kind : std::uint8_t {
@@ -26,6 +29,7 @@ struct StepItem {
     update,   ///< norm and optimizer
     start,    ///< of a message
     wait,     ///< for a message. Messages of a kind end in the order in which they started, so it is the oldest of its kind
+    exchange  ///< of all copied units, with the other end of a pipeline; awaited at once
   };
   enum class Pass : std::uint8_t { forward, backward, recomputing_backward };
   Kind kind = Kind::compute;

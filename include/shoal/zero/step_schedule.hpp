@@ -28,10 +28,6 @@ StepItem::Pass kind_of(const PassOfPart& pass);
 ///
 /// With comm.collectives = native the sums of stage 0 may be on all ranks at once; the schedule has their gather in any
 /// case.
-///
-/// Not listed: the exchange of a tied embedding's gradients and parameters between the first and the last stage of a
-/// pipeline (tied_copies.hpp). Gradients are sent after EndCall::finish_gradients, and parameters between
-/// wait_for_parameters() and EndCall::publish.
 class StepSchedule {
  public:
   /// options: of training. ranks: of the group. All ranks of the group do the same.
@@ -46,10 +42,9 @@ class StepSchedule {
   StepItems backward(std::size_t part, bool whole = true) { return pass({part, true, whole}); }
   StepItems pass(const PassOfPart& pass);
 
-  /// What follows the last backward pass, by call and as a whole.
-  StepItems items_of(EndCall call);
+  /// What follows the last backward pass: the calls of zero::end_of_step.
   StepItems end_of_step();
-  /// Starts the gather of parameters, after the one before. The same as rebuild_parameters().
+  /// Ends the gather of parameters before, and starts the next one. The same as rebuild_parameters().
   StepItems publish() { return items_of(EndCall::publish); }
   /// Waits for the gather of parameters.
   StepItems wait_for_parameters();
@@ -67,6 +62,8 @@ class StepSchedule {
   bool has_all_units() const;
 
  private:
+  StepItems items_of(EndCall call);
+
   struct Members;
   std::unique_ptr<Members> members_;
 };

@@ -111,8 +111,10 @@ const Cost& StepMessages::of(const zero::StepItem& item) const {
     case zero::MessageKind::publish: return *publish[item.number];
     case zero::MessageKind::losses:
     case zero::MessageKind::norm: return *small;
+    case zero::MessageKind::copied_gradients:
+    case zero::MessageKind::copied_parameters: break;
   }
-  fail("no such message");
+  fail("no message of a group");
 }
 
 void check_effort(const zero::AccumulationPlan& accumulation, std::size_t events_of_a_micro_step, int ranks) {

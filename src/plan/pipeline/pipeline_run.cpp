@@ -77,7 +77,6 @@ void PipelineRun::execute(std::size_t steps) {
 }
 
 Process PipelineRun::steps(Stage& stage) {
-  zero::StepSchedule& schedule = stage.schedule->schedule();
   for (std::size_t step = 0; step < steps_; ++step) {
     stage.begun.add();
     stage.computes_s = stage.operations_s = 0;
@@ -99,14 +98,7 @@ Process PipelineRun::steps(Stage& stage) {
     }
     stage.passes_s = stage.computes_s;
     last_pass_s_ = std::max(last_pass_s_, clock_.now_s());
-    for (const zero::EndCall call : zero::end_of_step) {
-      if (call == zero::EndCall::publish) {
-        co_await execute(stage, schedule.wait_for_parameters());  // of the step before
-        co_await exchange(stage, parameter_copies_, step);
-      }
-      co_await execute(stage, schedule.items_of(call));
-      if (call == zero::EndCall::finish_gradients) co_await exchange(stage, gradient_copies_, step);
-    }
+    co_await execute(stage, stage.schedule->schedule().end_of_step());
     if (step + 2 == steps_) begin_s_ = std::max(begin_s_, clock_.now_s());
   }
   end_s_ = std::max(end_s_, clock_.now_s());
@@ -137,6 +129,10 @@ Counter::Reach PipelineRun::execute(Stage& stage, zero::StepItems items) {
 Process PipelineRun::execute_items(Stage& stage, zero::StepItems items) {
   using Kind = zero::StepItem::Kind;
   for (const zero::StepItem& item : items) {
+    if (item.kind == Kind::exchange) {
+      co_await exchange(stage, item.message == zero::MessageKind::copied_gradients ? gradient_copies_ : parameter_copies_);
+      continue;
+    }
     double seconds = seconds_of(stage, item);
     if (item.kind == Kind::wait) {
       const std::shared_ptr<StageOperations::Operation> oldest = stage.operations.take_oldest(item.message);
@@ -157,7 +153,8 @@ double PipelineRun::seconds_of(const Stage& stage, const zero::StepItem& item) {
       return stage.schedule->use_seconds(item.part)[static_cast<std::size_t>(item.pass)][item.number];
     case zero::StepItem::Kind::update: return stage.update_s;
     case zero::StepItem::Kind::start: return stage.schedule->messages().of(item).before_s;
-    case zero::StepItem::Kind::wait: break;
+    case zero::StepItem::Kind::wait:
+    case zero::StepItem::Kind::exchange: break;
   }
   return 0;
 }
@@ -169,11 +166,9 @@ void PipelineRun::start(Stage& stage, const zero::StepItem& item) {
   stage.operations.start(item.message, cost, places_.stages());
 }
 
-Counter::Reach PipelineRun::exchange(Stage& stage, std::deque<Copy>& copies, std::size_t step) {
-  const bool end = stage.number == 0 || stage.number + 1 == places_.stages();
-  if (!end) return stage.executed.reaches(stage.executions);
-  exchange_copies(stage, copies, step);
-  return stage.executed.reaches(++stage.executions);
+Counter::Reach PipelineRun::exchange(Stage& stage, std::deque<Copy>& copies) {
+  exchange_copies(stage, copies, stage.exchanges / 2);  // gradients and parameters in each step
+  return stage.exchanged.reaches(++stage.exchanges);
 }
 
 Process PipelineRun::exchange_copies(Stage& stage, std::deque<Copy>& copies, std::size_t step) {
@@ -188,7 +183,7 @@ Process PipelineRun::exchange_copies(Stage& stage, std::deque<Copy>& copies, std
     }
     co_await copy.arrived.reaches(step + 1);
   }
-  stage.executed.add();
+  stage.exchanged.add();
 }
 
 }  // namespace shoal::plan

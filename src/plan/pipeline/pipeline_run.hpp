@@ -54,7 +54,7 @@ class PipelineRun {
   };
   struct Stage {
     Stage(FluidClock& clock, const PipelineResources& resources, int index, Counter& numbers)
-        : number(index), begun(clock), executed(clock), operations(clock, resources, index, numbers) {}
+        : number(index), begun(clock), executed(clock), exchanged(clock), operations(clock, resources, index, numbers) {}
     int number;
     StageSchedule* schedule = nullptr;
     double update_s = 0;
@@ -62,8 +62,8 @@ class PipelineRun {
     std::array<std::size_t, 4> send_buffers{};  // by pool: of each kind, then those of the skip connection
     std::array<std::deque<Counter>, 4> sends;   // the latest ones from these buffers; 1: it has ended
     Counter begun;                              // steps
-    Counter executed;                           // calls of execute() and of exchange()
-    std::size_t executions = 0;
+    Counter executed, exchanged;                // calls of execute(), and of exchange()
+    std::size_t executions = 0, exchanges = 0;
     StageOperations operations;
     double passes_s = 0, computes_s = 0, operations_s = 0;
     std::vector<Sent> sent;
@@ -88,8 +88,8 @@ class PipelineRun {
   Process execute_items(Stage& stage, zero::StepItems items);
   static double seconds_of(const Stage& stage, const zero::StepItem& item);
   void start(Stage& stage, const zero::StepItem& item);
-  /// co_await: the stage exchanges these copies, if it is an end of the model.
-  Counter::Reach exchange(Stage& stage, std::deque<Copy>& copies, std::size_t step);
+  /// co_await: the stage, which is an end of the model, exchanges these copies.
+  Counter::Reach exchange(Stage& stage, std::deque<Copy>& copies);
   Process exchange_copies(Stage& stage, std::deque<Copy>& copies, std::size_t step);
 
   const PipelinePlan& plan_;

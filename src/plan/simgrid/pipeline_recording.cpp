@@ -67,15 +67,7 @@ class StageRecorder {
       execute(schedule_.pass(action), schedule_.use_seconds(schedule_.part_of(action)));
     }
     for (const pipeline::Call& call : program_.after) start(call);
-    zero::StepSchedule& schedule = schedule_.schedule();
-    for (const zero::EndCall call : zero::end_of_step) {
-      if (call == zero::EndCall::publish) {
-        execute(schedule.wait_for_parameters());  // of the step before
-        exchange(parameter_copies_);
-      }
-      execute(schedule.items_of(call));
-      if (call == zero::EndCall::finish_gradients) exchange(gradient_copies_);
-    }
+    execute(schedule_.schedule().end_of_step());
   }
 
   void finish() {
@@ -90,7 +82,13 @@ class StageRecorder {
   using PlaceKey = std::tuple<bool, Action::Kind, std::size_t, std::size_t, bool>;
 
   void execute(const zero::StepItems& items, const UseSeconds& use_s = {}) {
-    execution_.execute(items, use_s, update_s_, clock_);
+    for (const zero::StepItem& item : items) {
+      if (item.kind == zero::StepItem::Kind::exchange) {
+        exchange(item.message == zero::MessageKind::copied_gradients ? gradient_copies_ : parameter_copies_);
+      } else {
+        execution_.execute(item, use_s, update_s_, clock_);
+      }
+    }
   }
 
   bool is_first() const { return stage_ == 0; }

@@ -66,18 +66,17 @@ std::vector<double> use_flops(const model::UseOrder& uses, const model::UseOrder
   return flops;
 }
 
-void TimedExecution::execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, RankClock& time) {
-  for (const zero::StepItem& item : items) {
-    std::deque<RankClock::Pending>& pending = pending_[static_cast<std::size_t>(item.message)];
-    switch (item.kind) {
-      case zero::StepItem::Kind::compute: time.work(use_s[static_cast<std::size_t>(item.pass)][item.number]); break;
-      case zero::StepItem::Kind::update: time.work(update_s); break;
-      case zero::StepItem::Kind::start: pending.push_back(time.start(operation_of(item.message), messages_.of(item))); break;
-      case zero::StepItem::Kind::wait:
-        time.wait(pending.front());
-        pending.pop_front();
-        break;
-    }
+void TimedExecution::execute(const zero::StepItem& item, const UseSeconds& use_s, double update_s, RankClock& time) {
+  std::deque<RankClock::Pending>& pending = pending_[static_cast<std::size_t>(item.message)];
+  switch (item.kind) {
+    case zero::StepItem::Kind::compute: time.work(use_s[static_cast<std::size_t>(item.pass)][item.number]); break;
+    case zero::StepItem::Kind::update: time.work(update_s); break;
+    case zero::StepItem::Kind::start: pending.push_back(time.start(operation_of(item.message), messages_.of(item))); break;
+    case zero::StepItem::Kind::wait:
+      time.wait(pending.front());
+      pending.pop_front();
+      break;
+    case zero::StepItem::Kind::exchange: fail("a rank has no clock for messages to another stage");
   }
 }
 
