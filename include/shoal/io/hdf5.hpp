@@ -58,6 +58,7 @@ T checked(T result, const std::string& what);
 /// Creates a file in a format that HDF5 1.8 and later versions read. An existing file is emptied; if exclusive, it is an
 /// error.
 Handle create_file(const std::filesystem::path& file, bool exclusive);
+/// Opens it for reading, in any format that the library reads.
 Handle open_file(const std::filesystem::path& file);
 Handle edit_file(const std::filesystem::path& file);  ///< opens it for writing
 /// Passes everything to the operating system. Failed writes are reported only here and by close_file(), as an Error.

@@ -52,6 +52,7 @@ class TokenFile {
 
  private:
   void read_layout();
+  void read_vocabulary();
   void verify_tokens() const;
   void require_whole(std::size_t first, std::size_t count, const std::string& where) const;
   void read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const;

@@ -9,6 +9,7 @@
 
 #include "io/files/files.hpp"
 #include "io/hdf5/hdf5_driver.hpp"
+#include "io/hdf5/newer_format.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::io {
@@ -73,11 +74,12 @@ void refuse_external_links() {
   checked(H5Lregister(&external), "HDF5: external links");
 }
 
-Handle access_properties() {
+/// newest: the newest format in which the file may be.
+Handle access_properties(H5F_libver_t newest) {
   silence();
   refuse_external_links();
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "HDF5: access properties");
-  checked(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18), "HDF5: format bounds");
+  checked(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, newest), "HDF5: format bounds");
   // Metadata are allocated in blocks of 64 KiB, not 2 KiB, between datasets. Large datasets begin on a page of 4096 bytes.
   checked(H5Pset_meta_block_size(access.id(), 1U << 16U), "HDF5: metadata block size");
   checked(H5Pset_alignment(access.id(), 1U << 16U, 4096), "HDF5: alignment");
@@ -143,7 +145,7 @@ template int checked<int>(int, const std::string&);
 template Id checked<Id>(Id, const std::string&);
 
 Handle create_file(const std::filesystem::path& file, bool exclusive) {
-  const Handle access = access_properties();
+  const Handle access = access_properties(H5F_LIBVER_V18);
   const Creating creating;
   const Id id = H5Fcreate(file.c_str(), exclusive ? H5F_ACC_EXCL : H5F_ACC_TRUNC, H5P_DEFAULT, access.id());
   if (id < 0 && open_failure()) throw *open_failure();
@@ -153,11 +155,12 @@ Handle create_file(const std::filesystem::path& file, bool exclusive) {
 namespace {
 
 Handle open_as(const std::filesystem::path& file, unsigned flags) {
-  const Handle access = access_properties();
+  // What is changed keeps a format that all read.
+  const Handle access = access_properties(flags == H5F_ACC_RDONLY ? H5F_LIBVER_LATEST : H5F_LIBVER_V18);
   const Id id = H5Fopen(file.c_str(), flags, access.id());
   if (id < 0) throw_failed_call();
   if (id < 0 && open_failure()) throw *open_failure();
-  return {id, H5Fclose, file.string() + ": cannot be opened as HDF5"};
+  return with_advice_on_format(file, [&] { return Handle(id, H5Fclose, file.string() + ": cannot be opened as HDF5"); });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "io/files/hash.hpp"
 #include "io/files/named_errors.hpp"
 #include "io/hdf5/hdf5_checks.hpp"
+#include "io/hdf5/newer_format.hpp"
 #include "io/hdf5/packed_chunk.hpp"
 #include "io/hdf5/seal.hpp"
 #include "io/tokens/token_checks.hpp"
@@ -80,7 +81,7 @@ std::vector<T> read_integers(const Handle& file, const std::string& name, hid_t 
   return values;
 }
 
-std::vector<std::string> read_vocabulary(const Handle& file) {
+std::vector<std::string> read_divided(const Handle& file) {
   const auto bytes = read_integers<std::uint8_t>(file, "/vocabulary_bytes", H5T_NATIVE_UINT8);
   const auto offsets = read_integers<std::uint64_t>(file, "/vocabulary_offsets", H5T_NATIVE_UINT64);
   const std::string name = "/vocabulary_offsets";
@@ -102,16 +103,22 @@ std::vector<std::string> read_vocabulary(const Handle& file) {
 TokenFile::TokenFile(const std::filesystem::path& file) : file_(open(file)) {
   layout_.path = file;
   with_file_name(file, [&] {
-    layout_.vocab_size = read_vocab_size(file_);
-    read_layout();
-    if (hdf5::has_link(file_, "vocabulary_bytes")) {
-      vocabulary_ = read_vocabulary(file_);
-    } else if (hdf5::has_link(file_, "vocabulary")) {  // of older versions of this program, and of others
-      vocabulary_ = hdf5::read_byte_strings(file_, "/vocabulary");
-    }
+    hdf5::with_advice_on_format(file, [&] {
+      layout_.vocab_size = read_vocab_size(file_);
+      read_layout();
+      read_vocabulary();
+    });
     require_input(vocabulary_.size() <= layout_.vocab_size, "/vocabulary has ", vocabulary_.size(),
                   " tokens, vocab_size is ", layout_.vocab_size);
   });
+}
+
+void TokenFile::read_vocabulary() {
+  if (hdf5::has_link(file_, "vocabulary_bytes")) {
+    vocabulary_ = read_divided(file_);
+  } else if (hdf5::has_link(file_, "vocabulary")) {  // of older versions of this program, and of others
+    vocabulary_ = hdf5::read_byte_strings(file_, "/vocabulary");
+  }
 }
 
 void TokenFile::read_layout() {
