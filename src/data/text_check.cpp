@@ -29,6 +29,7 @@ struct Kind {
   std::string_view begins;  ///< the first bytes of such a file
   const char* name;
   const char* cure = "";
+  bool surely = false;  ///< no text begins so
 };
 
 /// UTF-32 stands before UTF-16, whose mark it begins with.
@@ -47,6 +48,7 @@ constexpr std::array kinds = {
     Kind{"\xFF\xFE"sv, "text in UTF-16", from_utf16},
     Kind{"\xFE\xFF"sv, "text in UTF-16", from_utf16},
     Kind{"SQLite format 3\0"sv, "an SQLite database"},
+    Kind{"version https://git-lfs"sv, "a pointer of Git LFS", "fetch the file itself: git lfs pull", true},
     Kind{"\x7F"
          "ELF"sv,
          "a program (ELF)"},
@@ -135,7 +137,7 @@ void require_text(std::string_view block, const std::filesystem::path& file, std
                    seen.invalid > std::max<std::size_t>(1, piece.size() / good_per_invalid);
   for (const Kind& kind : kinds) {
     if (offset > 0 || !block.starts_with(kind.begins)) continue;
-    if (bad || proves(kind.begins)) refuse(kind, block, first, file, offset);
+    if (bad || kind.surely || proves(kind.begins)) refuse(kind, block, first, file, offset);
   }
   if (bad) refuse(kind_of(piece, seen), block, first, file, offset);
 }

@@ -287,6 +287,7 @@ TEST_F(Sources, WhatIsNoTextIsRefusedAsBytes) {
       {"\x88\xD8\x34\x01" + wide(words, false), 0, "token ids of llm.c", ids},
       {with("MMIDIDX\0\0"sv), 7, "an index of Megatron's tokens", ids},
       {with("SQLite format 3\0"sv), 15, "an SQLite database", none},
+      {with("version https://git-lfs.example/spec/v1\n"sv), 0, "a pointer of Git LFS", "git lfs pull"},
       {with("\x7F\x45LF\x02"sv), 0, "a program (ELF)", none},
       {with("\x89PNG\r\n\x1A\n"sv), 0, "a picture (PNG)", none},
       {"\xFF\xFE" + wide("words", false), 0, "text in UTF-16", "iconv -f UTF-16 -t UTF-8"},

@@ -154,6 +154,14 @@ TEST(Safetensors, CutOffFilesAreRefused) {
   EXPECT_EQ(io::Safetensors(path).entries().size(), 1U);
 }
 
+TEST(Safetensors, APointerOfGitLfsIsNamed) {
+  Scratch scratch;
+  const fs::path path = scratch.path() / "model.safetensors";
+  write_all(path, "version https://git-lfs.example/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 548105171\n");
+  EXPECT_EQ(error_of([&] { const io::Safetensors file(scratch.path()); }),
+            path.string() + ": a pointer of Git LFS, not the weights themselves; fetch them: git lfs pull");
+}
+
 TEST(Safetensors, ShardsAreFoundThroughTheirIndex) {
   Scratch scratch;
   const auto write_shard = [&](const char* name, const char* tensor, float value) {

@@ -2,6 +2,7 @@
 #include "shoal/io/safetensors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 
@@ -55,6 +56,15 @@ void read_values(const File& file, const std::string& dtype, std::uint64_t offse
   }
 }
 
+/// In a clone without Git LFS, a small text that names the file stands in its place.
+bool is_git_lfs_pointer(const File& file) {
+  constexpr std::string_view begins = "version https://git-lfs";
+  std::array<char, begins.size()> found{};
+  if (file.size() < found.size()) return false;
+  file.read(0, std::as_writable_bytes(Span<char>(found)));
+  return std::string_view(found.data(), found.size()) == begins;
+}
+
 }  // namespace
 
 Safetensors::Safetensors(const fs::path& source) : source_(source) {
@@ -79,6 +89,8 @@ void Safetensors::add_shard(const fs::path& path) {
   std::uint64_t header_bytes = 0;
   require_input(size >= sizeof header_bytes, name, ": ", "not a safetensors file: it has only ", size, " bytes");
   file.read(0, std::as_writable_bytes(Span<std::uint64_t>(&header_bytes, 1)));
+  require_input(!is_git_lfs_pointer(file), name,
+                ": a pointer of Git LFS, not the weights themselves; fetch them: git lfs pull");
   const std::uint64_t most = std::min(size - sizeof header_bytes, largest_header);
   require_input(header_bytes <= most, name, ": the first 8 bytes announce a header of ", header_bytes, " bytes; at most ",
                 most, " are possible: not a safetensors file, or incomplete");
