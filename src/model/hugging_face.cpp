@@ -21,9 +21,11 @@ class Comparison {
   template <typename Value>
   void expect(const char* field, const Value& fallback, const Value& ours, const char* option) {
     const auto found = config_.find(field);
-    const Json theirs = found == config_.end() ? Json(fallback) : *found;
-    if (theirs != Json(ours))
-      problems_.push_back(text(field, " is ", theirs.dump(), ", ", option, " is ", Json(ours).dump()));
+    const bool given = found != config_.end();
+    const Json theirs = given ? *found : Json(fallback);
+    if (theirs == Json(ours)) return;
+    const std::string value = given ? text(" is ", theirs.dump()) : text(" is not given, which means ", theirs.dump());
+    problems_.push_back(text(field, value, ", ", option, " is ", Json(ours).dump()));
   }
   /// A field that must have one value, since shoal can compute nothing else.
   template <typename Value>
@@ -45,7 +47,8 @@ void compare_inner(const Json& config, const ModelOptions& o, Comparison& compar
   const Json theirs = found == config.end() ? Json(nullptr) : *found;
   const Json width = theirs.is_null() ? Json(4 * o.n_embd) : theirs;
   if (width != Json(o.inner())) {
-    comparison.add(text("n_inner is ", theirs.dump(), ", model.n_inner is ", o.n_inner, " (a width of ", o.inner(), ")"));
+    const std::string value = found == config.end() ? "not given" : theirs.dump();
+    comparison.add(text("n_inner is ", value, ", model.n_inner is ", o.n_inner, " (a width of ", o.inner(), ")"));
   }
 }
 
@@ -82,10 +85,13 @@ std::string config_json(const ModelOptions& o) {
 std::vector<std::string> disagreements(const std::string& config_text, const ModelOptions& o) {
   const Json config = Json::parse(config_text, nullptr, false);
   if (!config.is_object()) return {"not a JSON object"};
+  const auto type = config.find("model_type");
+  if (type != config.end() && *type != "gpt2") {  // its other fields may have other names
+    return {text("model_type is ", type->dump(), ": another kind of model; supported: \"gpt2\"")};
+  }
   if (o.kind != ModelKind::gpt) return {text("describes a GPT-2, model.kind is ", name_of(o.kind))};
   if (o.direct) return {"describes a GPT-2, which has no direct connection, model.direct is true"};
   Comparison comparison(config);
-  comparison.require_field("model_type", "gpt2");
   comparison.require_field("activation_function", "gelu_new");
   comparison.require_field("scale_attn_weights", true);
   comparison.require_field("scale_attn_by_inverse_layer_idx", false);
@@ -101,7 +107,8 @@ std::vector<std::string> disagreements(const std::string& config_text, const Mod
   return comparison.problems();
 }
 
-std::optional<std::string> canonical_name(std::string_view name) {
+std::optional<std::string> canonical_name(std::string_view name, const ModelOptions& o) {
+  if (o.kind == ModelKind::gpt && o.tied && name == "lm_head.weight") return "transformer.wte.weight";
   if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) return std::nullopt;
   constexpr std::array body = {"wte.", "wpe.", "h.", "ln_f."};
   for (const std::string_view part : body) {

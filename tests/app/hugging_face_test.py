@@ -72,7 +72,7 @@ class HuggingFace(Program):
 
     def sharded(self, content, count=3):
         directory = self.dir / "shards"
-        directory.mkdir()
+        directory.mkdir(exist_ok=True)
         (directory / "config.json").write_text(json.dumps(self.config))
         write_shards(directory, content, count)
         return directory
@@ -124,14 +124,41 @@ class HuggingFace(Program):
             "train", deck, f"--output.dir={self.dir / 'no'}", contains=["model-00002-of-00003", "no such file"]
         )
 
-    def test_a_tensor_under_two_names_is_refused(self):
+    def test_a_tensor_under_two_names_is_one_if_the_values_are_equal(self):
         weights = tensors(self.source / "model.safetensors")
-        embedding = "transformer.wte.weight"
-        self.assertIn(embedding, weights)
-        directory = self.sharded(weights | {"wte.weight": weights[embedding]})
-        deck = self.start_from(directory)
-        said = ["wte.weight and transformer.wte.weight are the same tensor"]
-        self.refused("train", deck, "--dry-run", contains=said)
+        shape, data = weights["transformer.wte.weight"]
+        other = shape, data[:-1] + bytes([data[-1] ^ 1])
+        differ = (
+            f"are one tensor of the model, transformer.wte.weight, but differ from element {len(data) // 4 - 1} on; "
+        )
+        for name, advice in (
+            ("wte.weight", "remove one of them"),
+            (
+                "lm_head.weight",
+                "if the model is not tied, set model.tied=false and tie_word_embeddings to false in its config.json",
+            ),
+        ):
+            directory = self.sharded(weights | {name: (shape, data)})
+            fits = self.shoal("train", self.start_from(directory), "--dry-run")
+            self.assertEqual(fits.returncode, 0, fits.stderr)
+            directory = self.sharded(weights | {name: other})
+            said = f"{directory}: {min(name, 'transformer.wte.weight')} and {max(name, 'transformer.wte.weight')} {differ}{advice}"
+            self.refused("train", self.start_from(directory), "--dry-run", ranks=2, contains=[said])
+        out = self.dir / "untied"
+        (directory / "config.json").write_text(json.dumps(self.config | {"tie_word_embeddings": False}))
+        self.train(self.start_from(directory, tied="false"), f"--output.export={out}")
+        self.assertEqual(tensors(out / "model.safetensors"), weights | {"lm_head.weight": other})
+
+    def test_weights_of_a_wrapped_model_are_read_without_their_prefix(self):
+        weights = tensors(self.source / "model.safetensors")
+        copied = weights | {"lm_head.weight": weights["transformer.wte.weight"]}
+        directory = self.sharded({f"_orig_mod.{name}": content for name, content in copied.items()})
+        out = self.dir / "hf"
+        run = f"--output.dir={self.dir / 'run'}"
+        done = self.shoal("train", self.start_from(directory), run, f"--output.export={out}", ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f'# {directory}: all names begin with "_orig_mod."; read without it\n', done.stdout)
+        self.assertEqual(tensors(out / "model.safetensors"), weights)
 
     def test_a_shape_that_disagrees_is_named(self):
         weights = tensors(self.source / "model.safetensors")

@@ -86,19 +86,40 @@ TEST(Config, WhatOurFormulasDoNotCoverIsRefused) {
       ElementsAre("n_embd is \"48\", model.n_embd is 48"));
 }
 
+TEST(Config, OfAnotherKindOfModelIsOneSentence) {
+  EXPECT_THAT(
+      disagreements(R"({"model_type": "llama", "hidden_size": 48, "num_hidden_layers": 3, "vocab_size": 32000})", options()),
+      ElementsAre("model_type is \"llama\": another kind of model; supported: \"gpt2\""));
+}
+
+TEST(Config, WhatIsNotGivenIsSaidToBeNotGiven) {
+  EXPECT_THAT(disagreements(R"({"n_embd": 48, "n_head": 4, "n_positions": 32, "vocab_size": 97})", options()),
+              ElementsAre("n_layer is not given, which means 12, model.n_layer is 3"));
+  ModelOptions wide = options();
+  wide.n_inner = 100;
+  EXPECT_THAT(disagreements(R"({"n_embd": 48, "n_head": 4, "n_layer": 3, "n_positions": 32, "vocab_size": 97})", wide),
+              ElementsAre("n_inner is not given, model.n_inner is 100 (a width of 100)"));
+}
+
 TEST(Names, AreOursWithTheirPrefix) {
-  EXPECT_EQ(canonical_name("transformer.wte.weight"), "transformer.wte.weight");
-  EXPECT_EQ(canonical_name("wte.weight"), "transformer.wte.weight");
-  EXPECT_EQ(canonical_name("h.11.mlp.c_fc.bias"), "transformer.h.11.mlp.c_fc.bias");
-  EXPECT_EQ(canonical_name("ln_f.bias"), "transformer.ln_f.bias");
-  EXPECT_EQ(canonical_name("lm_head.weight"), "lm_head.weight");
-  EXPECT_EQ(canonical_name("hidden.0.weight"), "hidden.0.weight");
+  EXPECT_EQ(canonical_name("transformer.wte.weight", options()), "transformer.wte.weight");
+  EXPECT_EQ(canonical_name("wte.weight", options()), "transformer.wte.weight");
+  EXPECT_EQ(canonical_name("h.11.mlp.c_fc.bias", options()), "transformer.h.11.mlp.c_fc.bias");
+  EXPECT_EQ(canonical_name("ln_f.bias", options()), "transformer.ln_f.bias");
+  EXPECT_EQ(canonical_name("hidden.0.weight", options()), "hidden.0.weight");
+}
+
+TEST(Names, OfATiedHeadAreTheEmbeddings) {
+  ModelOptions o = options();
+  EXPECT_EQ(canonical_name("lm_head.weight", o), "transformer.wte.weight");
+  o.tied = false;
+  EXPECT_EQ(canonical_name("lm_head.weight", o), "lm_head.weight");
 }
 
 TEST(Names, OfConstantBuffersAreNone) {
-  EXPECT_EQ(canonical_name("h.0.attn.bias"), std::nullopt);
-  EXPECT_EQ(canonical_name("transformer.h.0.attn.masked_bias"), std::nullopt);
-  EXPECT_EQ(canonical_name("h.0.attn.c_attn.bias"), "transformer.h.0.attn.c_attn.bias");
+  EXPECT_EQ(canonical_name("h.0.attn.bias", options()), std::nullopt);
+  EXPECT_EQ(canonical_name("transformer.h.0.attn.masked_bias", options()), std::nullopt);
+  EXPECT_EQ(canonical_name("h.0.attn.c_attn.bias", options()), "transformer.h.0.attn.c_attn.bias");
 }
 
 }  // namespace of_hugging_face_test

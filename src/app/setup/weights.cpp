@@ -2,12 +2,16 @@
 #include "app/setup/weights.hpp"
 
 #include <algorithm>
-#include <map>
+#include <bit>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "app/setup/weight_names.hpp"
 #include "app/support/collective.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/base/state.hpp"
 #include "shoal/io/safetensors.hpp"
 #include "shoal/io/target.hpp"
@@ -21,7 +25,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* parameters_prefix = "/parameters/";
-constexpr const char *weights_name = "model.safetensors", *config_name = "config.json";
+constexpr const char *weights_name = "model.safetensors", *config_name = "config.json", *head_name = "lm_head.weight";
+constexpr std::size_t compared_at_once = std::size_t{1} << 20U;
 
 std::string tensor_name(const NamedSlice& slice) { return slice.dataset.substr(std::string_view(parameters_prefix).size()); }
 
@@ -39,61 +44,59 @@ fs::path checked_source(const model::ModelOptions& options) {
   return source;
 }
 
-std::string shape_problem(const std::string& name, const std::vector<std::size_t>& theirs,
-                          const std::vector<std::size_t>& ours) {
-  if (theirs == ours) return {};
-  return text(name, " has shape ", shape_text(theirs), ", the model needs ", shape_text(ours));
-}
-
-/// Returns the file's name of every tensor of the model, by our name. Reads headers alone; one error names all that
-/// disagrees.
-std::map<std::string, std::string> matching_names(const model::ModelOptions& options, const io::Safetensors& weights) {
-  std::string problems;
-  const auto add = [&](const std::string& problem) {
-    if (!problem.empty()) problems += (problems.empty() ? "" : "\n") + options.init_from + ": " + problem;
-  };
-  std::map<std::string, std::string> names;
-  for (const auto& [name, entry] : weights.entries()) {
-    const auto ours = model::canonical_name(name);
-    if (!ours) continue;
-    const auto [other, fresh] = names.try_emplace(*ours, name);
-    if (!fresh) add(text(name, " and ", other->second, " are the same tensor"));
-  }
-  std::map<std::string, std::string> unused = names;
-  for (const model::UnitLayout& unit : model::layout(options)) {
-    for (const auto& parameter : unit.parameters) {
-      const auto found = names.find(parameter.name);
-      if (found == names.end()) {
-        add(parameter.name + " is missing");
-        continue;
-      }
-      const io::SafetensorsEntry& entry = weights.entries().at(found->second);
-      add(shape_problem(parameter.name, entry.shape, parameter.shape));
-      add(io::dtype_problem(found->second, entry));
-      unused.erase(parameter.name);
-    }
-  }
-  for (const auto& [ours, theirs] : unused) add(theirs + " is no tensor of the model");
-  require_input(problems.empty(), problems);
-  return names;
-}
-
 /// The weights of model.init_from, whose headers and config.json have been checked.
 struct Weights {
   explicit Weights(const model::ModelOptions& options)
-      : file(checked_source(options)), names(matching_names(options, file)) {}
+      : file(checked_source(options)), names(match_names(options, file.entries(), options.init_from)) {}
   io::Safetensors file;
-  std::map<std::string, std::string> names;
+  WeightNames names;
 };
+
+/// The first element whose bits differ, of two tensors with the same shape.
+std::optional<std::size_t> first_difference(const io::Safetensors& file, const std::string& name, const std::string& other) {
+  const std::size_t elements = file.entries().at(name).elements();
+  std::vector<float> a(std::min(elements, compared_at_once)), b(a.size());
+  const auto same_bits = [](float x, float y) { return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y); };
+  for (std::size_t first = 0; first < elements; first += a.size()) {
+    const Range range{first, std::min(first + a.size(), elements)};
+    file.read(name, range, Span<float>(a).first(range.size()));
+    file.read(other, range, Span<float>(b).first(range.size()));
+    const auto end = a.begin() + static_cast<std::ptrdiff_t>(range.size());
+    const auto differ = std::mismatch(a.begin(), end, b.begin(), same_bits).first;
+    if (differ != end) return first + static_cast<std::size_t>(differ - a.begin());
+    heartbeat::beat();
+  }
+  return std::nullopt;
+}
+
+/// What to do about a tensor that is in the file with two values.
+std::string advice(const model::ModelOptions& options, const WeightNames::Copy& copy) {
+  if (!copy.name.ends_with(head_name) && !copy.other.ends_with(head_name)) return "remove one of them";
+  const bool described =
+      fs::exists(fs::path(options.init_from) / config_name);  // as tied, or there would be an error before
+  return text("if the model is not tied, set model.tied=false",
+              described ? " and tie_word_embeddings to false in its config.json" : "");
+}
+
+void require_equal(const model::ModelOptions& options, const io::Safetensors& file, const WeightNames::Copy& copy) {
+  const auto differ = first_difference(file, copy.name, copy.other);
+  if (!differ) return;
+  bad_input(options.init_from, ": ", printable(copy.name), " and ", printable(copy.other), " are one tensor of the model, ",
+            copy.ours, ", but differ from element ", *differ, " on; ", advice(options, copy));
+}
 
 }  // namespace
 
-void check_weights(const model::ModelOptions& options) { Weights{options}; }
+std::string check_weights(const model::ModelOptions& options) {
+  const Weights weights(options);
+  for (const WeightNames::Copy& copy : weights.names.copies) require_equal(options, weights.file, copy);
+  return weights.names.note;
+}
 
 void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
   const Weights weights(options);
   for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::kept)) {
-    weights.file.read(weights.names.at(tensor_name(slice)), slice.range, slice.values);
+    weights.file.read(weights.names.in_file.at(tensor_name(slice)), slice.range, slice.values);
   }
   engine.rebuild_parameters();
 }

@@ -110,7 +110,13 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   }
   check_device(invocation.options.train.device);
   const ResolvedRun resolved = resolve(world, invocation.options, ranks, Purpose::train);
-  if (starts_from_weights(resolved.options)) check_weights(resolved.options.model);
+  if (!resolved.options.model.init_from.empty()) {
+    on_rank_0(world.all(), [&] {
+      if (!starts_from_weights(resolved.options)) return;
+      const std::string note = check_weights(resolved.options.model);
+      if (!note.empty()) std::printf("# %s\n", note.c_str());
+    });
+  }
   if (invocation.dry_run) {
     on_rank_0(world.all(), [&] { require_writable(resolved.options); });
     print_plan(world, resolved, invocation.not_built);
