@@ -3,8 +3,8 @@
 """Converts text files to a tokens file (HDF5) with any tokenizer.json of Hugging Face's `tokenizers`.
 
 Writes /tokens (uint16, or uint32 for more than 65536 symbols), the attribute vocab_size, and the bytes of each token in
-/vocabulary_bytes and /vocabulary_offsets. Text is read in blocks, so it may be larger than memory. The output file
-appears under its name when it is complete.
+/vocabulary_bytes and /vocabulary_offsets. Its last line says whether these bytes are the text again. Text is read in blocks,
+so it may be larger than memory. The output file appears under its name when it is complete.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ import h5py
 import numpy as np
 from tokenizers import Tokenizer
 
+from shoal.read.bad_input import BadInput
 from shoal.read.checksum import Checksum
+from shoal.tokens.comparison import Comparison
+from shoal.tokens.vocabulary import token_bytes, unknown_id
 
 CHUNK = (
     1 << 20
@@ -53,53 +56,6 @@ LAST_CUT = re.compile(
 )
 LOOK_BACK = 2  # characters at the end of a text that must be searched again when there is more of it
 MOST_UNCUT = 1 << 26  # characters that are kept if there is no place to cut them
-
-
-class BadInput(Exception):
-    """The user's input is wrong; the message is one line that explains it."""
-
-
-def unicode_to_bytes() -> dict[str, int]:
-    """The table of byte-level BPE (GPT-2): a printable byte is its own character, the others are code points from 256
-    on."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
-
-
-def component_types(component: object) -> set[str]:
-    """The types of all components of a tokenizer's pre-tokenizer or decoder, including nested ones."""
-    if isinstance(component, list):
-        return set().union(*map(component_types, component))
-    if not isinstance(component, dict):
-        return set()
-    own = {component["type"]} if isinstance(component.get("type"), str) else set()
-    return own.union(*map(component_types, component.values()))
-
-
-def token_bytes(tokenizer: Tokenizer) -> list[bytes]:
-    """The bytes of each token, in the order of their ids; empty where an id is not used."""
-    description = json.loads(tokenizer.to_str())
-    parts = component_types(description.get("decoder")) | component_types(description.get("pre_tokenizer"))
-    added = {token["content"] for token in description.get("added_tokens", [])}
-    table = unicode_to_bytes()
-
-    def to_bytes(token: str) -> bytes:
-        if token in added:
-            return token.encode()
-        if "ByteLevel" in parts:
-            return bytes(table[character] for character in token)
-        if "ByteFallback" in parts and re.fullmatch("<0x[0-9A-F]{2}>", token):
-            return bytes([int(token[3:5], 16)])
-        if "WordPiece" in parts:
-            return (token[2:] if token.startswith("##") else " " + token).encode()
-        return token.replace("\u2581", " ").encode()  # SentencePiece's character for a space
-
-    ids = tokenizer.get_vocab(with_added_tokens=True)
-    result = [b""] * (max(ids.values()) + 1)
-    for token, token_id in ids.items():
-        result[token_id] = to_bytes(token)
-    return result
 
 
 def blocks(path: Path, characters: int) -> Iterator[str]:
@@ -134,8 +90,8 @@ def read(file: TextIO, path: Path, characters: int) -> str:
         raise BadInput(f"{path}: not UTF-8 text: {error.reason} near byte {file.buffer.tell()}") from error
 
 
-def encoded(tokenizer: Tokenizer, texts: Iterator[str]) -> Iterator[list[int]]:
-    """The tokens of each block. What comes before a block is encoded with it, and its tokens are left out: some tokenizers
+def encoded(tokenizer: Tokenizer, texts: Iterator[str]) -> Iterator[tuple[str, list[int]]]:
+    """Each block with its tokens. What comes before a block is encoded with it, and its tokens are left out: some tokenizers
     put a blank in front of what they encode."""
     before = ""
     for text in texts:
@@ -143,7 +99,7 @@ def encoded(tokenizer: Tokenizer, texts: Iterator[str]) -> Iterator[list[int]]:
         ids = tokenizer.encode(before + text, add_special_tokens=False).ids
         if ids[: len(known)] != known:  # not byte-level: the cut changes tokens
             known, ids = [], tokenizer.encode(text, add_special_tokens=False).ids
-        yield ids[len(known) :]
+        yield text, ids[len(known) :]
         before = (before + text)[-LOOK_BACK:]
 
 
@@ -153,6 +109,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more specific
+        if path.read_bytes().startswith(b"version https://git-lfs"):
+            raise BadInput(f"{path}: a pointer of Git LFS, not the tokenizer itself; fetch it: git lfs pull") from error
         raise BadInput(f"{path}: not a tokenizer.json: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -205,8 +163,8 @@ def set_checksum(dataset: h5py.Dataset, checksum: Checksum) -> None:
     dataset.attrs["checksum"] = np.bytes_(checksum.hexadecimal())
 
 
-def tokenize(options: argparse.Namespace) -> tuple[int, int]:
-    """Writes the file. Returns the number of tokens and the size of the vocabulary."""
+def tokenize(options: argparse.Namespace) -> list[str]:
+    """Writes the file. Returns the lines that say what is in it."""
     check_inputs(options.inputs, options.output)
     tokenizer = load_tokenizer(options.tokenizer)
     end = []
@@ -215,14 +173,22 @@ def tokenize(options: argparse.Namespace) -> tuple[int, int]:
         if end_id is None:
             raise BadInput(f"--end-of-text {options.end_of_text}: no token of {options.tokenizer}")
         end = [end_id]
-    vocabulary = token_bytes(tokenizer)
+    description = json.loads(options.tokenizer.read_bytes())
+    try:
+        vocabulary = token_bytes(tokenizer, description)
+    except BadInput as error:
+        raise BadInput(f"{options.tokenizer}: {error}") from error
+    comparison = Comparison(vocabulary, unknown_id(tokenizer, description))
     temporary = options.output.with_name(options.output.name + ".partial")
     try:
         with h5py.File(temporary, "w", libver=("earliest", "v108")) as file:
             written = TokenFile(file, vocabulary)
             for path in options.inputs:
-                for ids in encoded(tokenizer, blocks(path, 0 if options.whole_files else options.block_size)):
+                comparison.file(path)
+                texts = blocks(path, 0 if options.whole_files else options.block_size)
+                for text, ids in encoded(tokenizer, texts):
                     written.append(ids)
+                    comparison.add(text, ids)
                 written.append(end)
             if written.count == 0:
                 raise BadInput("the tokenizer makes no tokens of this text")
@@ -232,7 +198,7 @@ def tokenize(options: argparse.Namespace) -> tuple[int, int]:
         temporary.rename(options.output)
     finally:
         temporary.unlink(missing_ok=True)
-    return written.count, len(vocabulary)
+    return [f"{options.output}: {written.count} tokens, {len(vocabulary)} symbols", comparison.sentence()]
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -258,11 +224,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main() -> int:
     options = parse(sys.argv[1:])
     try:
-        tokens, symbols = tokenize(options)
+        lines = tokenize(options)
     except (BadInput, OSError) as error:
         print(f"make_tokens.py: {error}", file=sys.stderr)
         return 2
-    print(f"{options.output}: {tokens} tokens, {symbols} symbols")
+    print("\n".join(lines))
     return 0
 
 

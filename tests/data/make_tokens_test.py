@@ -166,7 +166,7 @@ class MakeTokens(unittest.TestCase):
                 for size in (1, 7, 100, 1 << 20):
                     cut = self.blocks(text, size)
                     self.assertEqual("".join(cut), text)
-                    ids = list(itertools.chain(*make_tokens.encoded(tokenizer, iter(cut))))
+                    ids = list(itertools.chain(*(part for _, part in make_tokens.encoded(tokenizer, iter(cut)))))
                     self.assertEqual(ids, expected, f"{name}: {form}, blocks of {size}")
                     self.assertGreaterEqual(len(cut), least if size == 1 else 2, f"{form}, blocks of {size}")
 
@@ -227,12 +227,27 @@ class MakeTokens(unittest.TestCase):
         self.assertEqual(self.blocks(TEXT, 0), [TEXT])
 
     def test_vocabulary_is_the_text_in_bytes(self) -> None:
-        self.assertEqual(self.tokenize(self.text).returncode, 0)
+        done = self.tokenize(self.text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.endswith("\ndecodes to the text: yes; 0 % unknown\n"), done.stdout)
         tokens, vocabulary, vocab_size = self.read()
         self.assertEqual(vocab_size, 300)
         self.assertEqual(len(vocabulary), 300)
         self.assertEqual(b"".join(vocabulary[token] for token in tokens), TEXT.encode())
         self.assertEqual({entry[0] for entry in vocabulary if len(entry) == 1}, set(range(256)))
+
+    def test_what_the_tokenizer_drops_is_said(self) -> None:
+        """A vocabulary of raw characters behind a byte-level pre-tokenizer, which makes other characters of blanks."""
+        tokenizer = Tokenizer(models.BPE(vocab={"a": 0, "b": 1, " ": 2, "\n": 3, "ab": 4}, merges=[("a", "b")]))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        path = self.directory / "raw.json"
+        tokenizer.save(str(path))
+        text = self.write("ab.txt", b"ab b\n" * 10)
+        done = self.run_script("--tokenizer", path, "--output", self.output, text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f'decodes to the text: no (from byte 2 of {text} on, " b\\nab b', done.stdout)
+        self.assertEqual(self.read()[1], [b"a", b"b", b" ", b"\n", b"ab"])
 
     def test_the_program_reads_it_and_finds_what_changed(self) -> None:
         self.assertEqual(self.tokenize(self.text, "--block-size", 100).returncode, 0)
@@ -246,6 +261,20 @@ class MakeTokens(unittest.TestCase):
             )
             with h5py.File(self.output, "r+") as file:
                 file[name][5] = before
+
+    def test_the_program_reads_files_of_newer_formats_or_says_what_to_do(self) -> None:
+        for filters in ({}, {"chunks": (10,), "compression": "gzip"}):
+            with h5py.File(self.output, "w", libver="latest") as file:
+                file.attrs["vocab_size"] = 64
+                file.create_dataset("tokens", data=[*range(64)] * 10, dtype="<u2", **filters)
+            done = self.info()
+            if not filters or h5py.version.hdf5_version_tuple < (2, 0):
+                self.assertEqual(done.returncode, 0, done.stderr)
+            elif done.returncode != 0:  # this library reads it if it is as new
+                self.assertRegex(
+                    done.stderr,
+                    f'^shoal: {self.output}: .*version.* cannot read; write it with libver="earliest" in h5py, or .*\n$',
+                )
 
     def info(self) -> subprocess.CompletedProcess:
         command = [os.environ.get("SHOAL_BINARY", str(SOURCE / "build/shoal")), "info", "--verify", str(self.output)]
@@ -264,6 +293,9 @@ class MakeTokens(unittest.TestCase):
         self.refused("empty.txt: empty", *arguments, self.write("empty.txt", b""))
         self.refused("latin.txt: not UTF-8 text", *arguments, self.write("latin.txt", b"caf\xe9 " * 10))
         self.refused("not a tokenizer.json", "--tokenizer", self.text, "--output", self.output, self.text)
+        pointer = self.write("pointer.json", b"version https://git-lfs.example/spec/v1\noid sha256:aa\nsize 9\n")
+        self.refused("pointer.json: a pointer of Git LFS, not the tokenizer itself; fetch it: git lfs pull",
+                     "--tokenizer", pointer, "--output", self.output, self.text)  # fmt: skip
         self.refused("--end-of-text <none>: no token of", *arguments, self.text, "--end-of-text", "<none>")
         self.refused("exists already", "--tokenizer", self.tokenizer, "--output", self.text, self.text)
         self.refused(
