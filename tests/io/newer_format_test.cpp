@@ -112,6 +112,23 @@ TEST_P(NewerFormat, OfTheFutureIsRefusedWithAdvice) {
       EndsWith(" cannot read; write it with libver=\"earliest\" in h5py, or convert it with the h5repack of a newer HDF5"));
 }
 
+/// A writer that is still at work, or was killed, may not have written all.
+TEST_P(NewerFormat, ThatIsStillOpenIsRefused) {
+  write();
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+  const hid_t h5 = H5Fopen(file().c_str(), H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE, access);
+  ASSERT_GE(h5, 0);
+  const std::string open = read_all(file());  // as it would be if its writer were killed now
+  H5Fclose(h5);
+  H5Pclose(access);
+  EXPECT_NO_THROW(read());
+  write_all(file(), open);
+  EXPECT_EQ(error_of([&] { read(); }), file().string() +
+                                           ": a program has it open for writing, or has ended without closing it; if none "
+                                           "uses it: h5clear --status FILE");
+}
+
 TEST(Format, OfOurFilesIsThatOfHdf5_1_8) {
   const Scratch scratch;
   const fs::path file = scratch.path() / "ours.h5";

@@ -13,6 +13,10 @@ namespace shoal::io::hdf5 {
 /// the cause.
 std::string advice_on_format(const std::filesystem::path& file, const std::string& reason);
 
+/// bad_input() if a program has opened the file for writing and not closed it, which files in newer formats tell: not all of
+/// it may be there. HDF5's own drivers refuse it, too.
+void require_closed(const File& file);
+
 /// Returns what read() returns. If it fails because of the file's format, the error says what to do about it.
 template <typename Read>
 decltype(auto) with_advice_on_format(const std::filesystem::path& file, Read&& read) {

@@ -10,6 +10,7 @@
 #include "io/files/hash.hpp"
 #include "io/files/named_errors.hpp"
 #include "io/hdf5/hdf5_checks.hpp"
+#include "io/hdf5/hdf5_driver.hpp"
 #include "io/hdf5/newer_format.hpp"
 #include "io/hdf5/packed_chunk.hpp"
 #include "io/hdf5/seal.hpp"
@@ -32,7 +33,9 @@ constexpr std::size_t read_tokens = std::size_t{1} << 20U;
 Handle open(const std::filesystem::path& path) {
   try {
     find_seal(path);  // before HDF5 sees the file
-    return hdf5::open_file(path);
+    Handle file = hdf5::open_file(path);
+    hdf5::require_closed(hdf5::driver_file(file));
+    return file;
   } catch (const SystemError&) {
     throw;
   } catch (const Error& error) {
