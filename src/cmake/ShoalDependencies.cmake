@@ -124,6 +124,13 @@ if(NOT nlohmann_json_FOUND)
   shoal_missing("nlohmann-json" "nlohmann-json3-dev" "nlohmann-json" "nlohmann-json")
 endif()
 
+# Optional (src/io/tiers/).
+find_path(SHOAL_LIBURING_INCLUDE liburing.h)
+find_library(SHOAL_LIBURING uring)
+if(NOT SHOAL_LIBURING_INCLUDE)
+  unset(SHOAL_LIBURING CACHE)
+endif()
+
 find_path(SHOAL_XXHASH_INCLUDE xxhash.h)
 if(NOT SHOAL_XXHASH_INCLUDE)
   shoal_missing("xxHash" "libxxhash-dev" "xxhash" "xxhash")

@@ -9,7 +9,7 @@ packages=(
   g++ cmake make ninja-build git                      # the build
   mpich libmpich-dev libhdf5-mpich-dev                # MPI, parallel HDF5
   libdnnl-dev libtrilinos-kokkos-dev                  # matrix products, portable kernels
-  libboost-program-options-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev
+  libboost-program-options-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev liburing-dev
   libgtest-dev libgmock-dev libbenchmark-dev          # tests, benchmarks
   strace                                              # tests of what each rank asks of the file system
   python3 python3-h5py python3-numpy python3-matplotlib # analysis/

@@ -7,6 +7,7 @@
 #include "shoal/device/kind.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/tier.hpp"
 
 namespace shoal::device {
 
@@ -17,14 +18,17 @@ std::uint64_t waits_of_host = 0;
 Allocator arenas() { return pages(); }
 Allocator staging() { return pages(); }
 bool holds(const void* /*address*/) { return false; }
+bool kernels_reach(Where where) { return where != Where::nvme; }
 std::byte* for_messages(Span<const std::byte> memory, Access /*access*/, Calls /*calls*/) {
   return const_cast<std::byte*>(memory.data());
 }
 void received(Span<std::byte> /*memory*/, Calls /*calls*/) {}
 
-void in_pieces(Span<float> values, Access /*access*/, std::size_t /*alignment*/,
+void in_pieces(Span<float> values, Access access, std::size_t alignment,
                const std::function<void(std::size_t first, Span<float> piece)>& use) {
-  if (!values.empty()) use(0, values);
+  if (values.empty()) return;
+  if (Tier* const tier = tier_of(values.data())) return in_pieces_of_tier(*tier, values, access, alignment, use);
+  use(0, values);
 }
 std::size_t piece_bytes() { return 0; }
 

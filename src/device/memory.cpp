@@ -55,8 +55,9 @@ bool reach_arenas(Calls calls) {
   return reach() == Reach::collectives || (reach() == Reach::messages && calls == Calls::messages);
 }
 
-PieceMemory::PieceMemory(Memory& memory, const char* label)
-    : memory_(memory.take<std::byte>(Kind::staging, piece_bytes(), label)) {
+PieceMemory::PieceMemory(Memory& memory, const char* label) {
+  const bool on_disk = memory.taken().in(Where::nvme) > 0;
+  memory_ = memory.take<std::byte>(Kind::staging, on_disk ? largest_piece_bytes : piece_bytes(), label);
   if (!memory.counting()) pieces().push_back(this);
 }
 PieceMemory::~PieceMemory() { std::erase(pieces(), this); }

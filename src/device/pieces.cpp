@@ -5,21 +5,19 @@
 #include "shoal/base/error.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/device/tier.hpp"
 #include "shoal/device/timing.hpp"
 
 namespace shoal::device {
 
-namespace {
+bool kernels_reach(Where where) { return where == Where::device; }
 
-constexpr std::size_t largest_alignment = std::size_t{1} << 18U;  // of in_pieces(), in elements
-
-}  // namespace
-
-std::size_t piece_bytes() { return largest_alignment * sizeof(float); }
+std::size_t piece_bytes() { return largest_piece_bytes; }
 
 void in_pieces(Span<float> values, Access access, std::size_t alignment,
                const std::function<void(std::size_t first, Span<float> piece)>& use) {
   if (values.empty()) return;
+  if (Tier* const tier = tier_of(values.data())) return in_pieces_of_tier(*tier, values, access, alignment, use);
   if (!holds(values.data())) return use(0, values);
   const Span<std::byte> pieces = PieceMemory::newest();
   const std::size_t length = pieces.size() / sizeof(float) / alignment * alignment;

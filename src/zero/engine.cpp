@@ -12,6 +12,7 @@
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/kernels/storage.hpp"
+#include "shoal/zero/state_places.hpp"
 #include "zero/gradients.hpp"
 #include "zero/parameters.hpp"
 #include "zero/passes.hpp"
@@ -27,6 +28,18 @@ constexpr std::size_t widened_elements = std::size_t{1} << 16U;  // small enough
 /// Factor that brings the norm to the limit, as in PyTorch's clip_grad_norm_, with its guard against a norm of zero.
 float clip_factor(double norm, double limit) {
   return limit == 0 ? 1.0F : static_cast<float>(std::min(1.0, limit / (norm + 1e-6)));
+}
+
+std::vector<Where> optimizer_places(const std::vector<StatePlaces>& places) {
+  std::vector<Where> result;
+  for (const StatePlaces& of_unit : places) result.push_back(of_unit.optimizer);
+  return result;
+}
+
+std::vector<Where> gradient_places(const std::vector<StatePlaces>& places) {
+  std::vector<Where> result;
+  for (const StatePlaces& of_unit : places) result.push_back(of_unit.gradients);
+  return result;
 }
 
 /// With its parts, even if they are one.
@@ -57,7 +70,7 @@ struct Engine::Members final : model::UnitAccess {
 
   void begin_pass(const PassOfPart& pass);
   void start_all_gather();
-  void update_unit(int unit, const optim::Optimizer::Step& step);
+  void update_tile(const Tile& tile, const optim::Optimizer::Step& step);
   model::Capacity capacity_of(const model::Part& part) const;
 
   struct PartOfModel {
@@ -70,6 +83,7 @@ struct Engine::Members final : model::UnitAccess {
   AccumulationPlan accumulation;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::vector<ShardLayout> layouts;
+  std::vector<StatePlaces> places;  // by unit
   States states;
   TiedCopies copies;
   Passes passes;                         // whose orders of uses Parameters has
@@ -89,13 +103,15 @@ Engine::Members::Members(const EngineOptions& how, const RankGroups& rank_groups
       accumulation(accumulation_of(how, rank_groups.ranks)),
       optimizer(optim::make(how.optimizer)),
       layouts(shard_layouts(units, how.zero, rank_groups, how.parts)),
+      places(state_places(how.offload, stage_of(how.zero), layouts)),
       states(units, layouts, how.dtype, how.capacity.training ? optimizer->moment_names() : std::vector<std::string>{},
-             rank_groups, memory, {how.gradients.collectives, how.sends_masters}),
+             rank_groups, memory, {how.gradients.collectives, how.sends_masters},
+             how.capacity.training ? optimizer_places(places) : std::vector<Where>{}),
       copies(units, layouts, rank_groups, how.capacity.training ? std::optional(how.gradients.dtype) : std::nullopt, memory),
       passes(options.model, options.capacity, options.parts, options.order, gathers_units(layouts)) {
   if (options.capacity.training) {
     gradients = std::make_unique<Gradients>(units, layouts, sweeps_of(options.parts, units), accumulation, rank_groups,
-                                            options.gradients, memory);
+                                            options.gradients, memory, gradient_places(places));
     gradients->keep_in_shards(copies.any());
     if (options.gradients.dtype != DType::f32) {
       widened = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
@@ -131,8 +147,9 @@ void Engine::Members::start_all_gather() {
   parameters->start_all_gather();
 }
 
-void Engine::Members::update_unit(int unit, const optim::Optimizer::Step& step) {
-  const Range own = states.layout(unit).optimizer;
+void Engine::Members::update_tile(const Tile& tile, const optim::Optimizer::Step& step) {
+  const int unit = tile.unit;
+  const Range own = tile.elements;
   const DType kept = gradients->dtype();
   const bool decay_1d = options.optimizer.decay_1d;
   if (kept == DType::f32) {
@@ -180,6 +197,7 @@ void Engine::start_gradient_gather() { members_->gradients->start_gather(); }
 double Engine::loss(std::size_t turn) const { return members_->losses.values()[turn]; }
 
 void Engine::discard_gradients() {
+  members_->states.forget_prefetched();
   members_->gradients->wait_for_gather();
   members_->gradients->reset_residuals();
 }
@@ -277,7 +295,7 @@ void Engine::update(const Norm& norm, const optim::Optimizer::Step& step) {
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "optimizer");
   optim::Optimizer::Step clipped = step;
   clipped.gradient_scale = clip_factor(norm.value, members_->options.grad_clip) / static_cast<float>(members_->loss_scale);
-  for (std::size_t u = 0; u < members_->units.size(); ++u) members_->update_unit(static_cast<int>(u), clipped);
+  members_->states.for_each_tile(true, [&](const Tile& tile) { members_->update_tile(tile, clipped); });
 }
 
 void Engine::publish() {
@@ -286,6 +304,7 @@ void Engine::publish() {
 }
 
 void Engine::finish_gradients() {
+  members_->states.prefetch();
   members_->gradients->finish_step();
   members_->copies.add_gradients(*members_->gradients);
 }

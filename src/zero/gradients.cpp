@@ -30,7 +30,7 @@ Use use_of_sums(const std::vector<model::UnitLayout>& units, const std::vector<S
 
 Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
                      const Sweeps& sweeps, const AccumulationPlan& accumulation, const RankGroups& groups,
-                     const GradientOptions& options, Memory& memory)
+                     const GradientOptions& options, Memory& memory, const std::vector<Where>& places)
     : units_(units),
       layouts_(layouts),
       accumulation_(accumulation),
@@ -40,7 +40,7 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       buckets_(buckets_of_sweeps(units, sweeps, groups.ranks, options.bucket_elements)),
       gathered_(without_copies(buckets_, units, groups.ranks)),
       sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory,
-            use_of_sums(units, layouts, accumulation, groups.ranks, options)),
+            use_of_sums(units, layouts, accumulation, groups.ranks, options), places),
       reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),
       gatherer_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
       norm_(without_copies(units, layouts), groups, options.squares == Squares::weighted, memory),

@@ -37,9 +37,10 @@ class Accumulator;
 /// norm().
 class Gradients {
  public:
-  /// sweeps: every unit that is present in one of them.
+  /// sweeps: every unit that is present in one of them. places: as those of PartialSums.
   Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, const Sweeps& sweeps,
-            const AccumulationPlan& accumulation, const RankGroups& groups, const GradientOptions& options, Memory& memory);
+            const AccumulationPlan& accumulation, const RankGroups& groups, const GradientOptions& options, Memory& memory,
+            const std::vector<Where>& places = {});
   ~Gradients();
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;

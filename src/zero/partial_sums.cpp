@@ -7,26 +7,38 @@
 namespace shoal::zero {
 
 PartialSums::PartialSums(const std::vector<ShardLayout>& layouts, const AccumulationPlan& accumulation, DType dtype,
-                         bool in_place, Memory& memory, Use use)
+                         bool in_place, Memory& memory, Use use, const std::vector<Where>& places)
     : layouts_(layouts), accumulation_(accumulation), dtype_(dtype) {
-  std::size_t bytes = 0;
-  for (const ShardLayout& layout : layouts_) {
-    offsets_.push_back(bytes);
-    bytes += layout.gradients.size() * size_of(dtype_);
+  const auto where_of = [&](std::size_t unit) { return places.empty() ? Where::device : places[unit]; };
+  std::array<std::size_t, where_names.size()> bytes{};
+  for (std::size_t u = 0; u < layouts_.size(); ++u) {
+    wheres_.push_back(static_cast<std::size_t>(where_of(u)));
+    offsets_.push_back(bytes[wheres_[u]]);
+    bytes[wheres_[u]] += layouts_[u].gradients.size() * size_of(dtype_);
   }
-  stack_.push_back(memory.take<std::byte>(Kind::gradients, bytes, "gradients", use));
+  const auto take_level = [&](Kind kind, const char* label, Use use_of_level) {
+    Level level;
+    for (const auto& [where, name] : where_names) {
+      const auto w = static_cast<std::size_t>(where);
+      if (bytes[w] > 0 || where == Where::device)
+        level[w] = memory.take<std::byte>(kind, bytes[w], label, use_of_level, where);
+    }
+    stack_.push_back(level);
+  };
+  take_level(Kind::gradients, "gradients", use);
   for (std::size_t level = 1; level < accumulation_.stack(in_place); ++level) {
-    stack_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "partial sums of accumulation"));
+    take_level(Kind::buffers, "partial sums of accumulation", Use::kernels);
   }
   if (accumulation_.rounds == 1) return;
-  for (const ShardLayout& layout : layouts_) {
-    rounds_.push_back(memory.take<std::byte>(Kind::buffers, layout.shard.size() * size_of(dtype_), "sum over rounds"));
+  for (std::size_t u = 0; u < layouts_.size(); ++u) {
+    rounds_.push_back(memory.take<std::byte>(Kind::buffers, layouts_[u].shard.size() * size_of(dtype_), "sum over rounds",
+                                             Use::kernels, where_of(u)));
   }
 }
 
 std::byte* PartialSums::at(std::size_t level, int unit, std::size_t element) const {
   const auto u = static_cast<std::size_t>(unit);
-  return stack_[level].data() + offsets_[u] + (element - layouts_[u].gradients.begin) * size_of(dtype_);
+  return stack_[level][wheres_[u]].data() + offsets_[u] + (element - layouts_[u].gradients.begin) * size_of(dtype_);
 }
 
 std::byte* PartialSums::top(int unit, std::size_t micro_step) const {

@@ -3,6 +3,7 @@
 // AccumulationPlan describes (zero/accumulation.hpp), and of the rounds in order.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -17,8 +18,9 @@ class PartialSums {
   PartialSums() = default;
   /// Keeps ShardLayout::gradients of every unit in `dtype`. in_place: backward writes gradients to top(), and merge() adds
   /// them. Otherwise add() takes them from another buffer, and the stack needs at most one level less. use: of sum().
+  /// places: by unit, the tier of its sums, which kernels reach; empty: all are on the device.
   PartialSums(const std::vector<ShardLayout>& layouts, const AccumulationPlan& accumulation, DType dtype, bool in_place,
-              Memory& memory, Use use = Use::kernels);
+              Memory& memory, Use use = Use::kernels, const std::vector<Where>& places = {});
 
   /// The buffer of the unit's gradient of this micro-step, if it is written in place.
   std::byte* top(int unit, std::size_t micro_step) const;
@@ -40,8 +42,11 @@ class PartialSums {
   std::vector<ShardLayout> layouts_;
   AccumulationPlan accumulation_;
   DType dtype_ = DType::f32;
+  /// A level of the stack, with a buffer in each tier.
+  using Level = std::array<Span<std::byte>, where_names.size()>;
+  std::vector<std::size_t> wheres_;      // by unit: index of the tier
   std::vector<std::size_t> offsets_;     // by unit, in each buffer of the stack, in bytes
-  std::vector<Span<std::byte>> stack_;   // by level; [0] has the sum in the end
+  std::vector<Level> stack_;             // by level; [0] has the sum in the end
   std::vector<Span<std::byte>> rounds_;  // by unit: sum of earlier rounds, on this rank's shard; empty: one round
 };
 

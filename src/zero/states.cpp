@@ -12,6 +12,8 @@
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/partition.hpp"
+#include "shoal/zero/state_places.hpp"
+#include "zero/state_windows.hpp"
 
 namespace shoal::zero {
 
@@ -55,13 +57,16 @@ bool gathers_initial(const model::UnitLayout& unit, const ShardLayout& layout, i
 
 States::States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
                const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory,
-               const MessagesOfStates& messages)
+               const MessagesOfStates& messages, const std::vector<Where>& places)
     : units_(units), layouts_(layouts), dtype_(dtype), groups_(groups), moment_names_(moments), moments_(moments.size()) {
   const bool rounded = dtype != DType::f32;
+  std::vector<bool> moved(units.size(), false);
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const ShardLayout& layout = layouts_[u];
     const bool sent = messages.of_masters || gathers_initial(units_[u], layout, groups.ranks);
     const Use of_master = sent ? Use::messages : Use::kernels;
+    const Where where = places.empty() ? Where::device : places[u];
+    moved[u] = !device::kernels_reach(where);
     Use of_parameters = layout.published ? comm::use_of(messages.collectives, groups.ranks) : Use::kernels;
     if (crosses_stages(units_, layouts_, u)) of_parameters = std::max(of_parameters, Use::messages);
     if (!rounded) of_parameters = std::max(of_parameters, of_master);
@@ -69,13 +74,56 @@ States::States(const std::vector<model::UnitLayout>& units, const std::vector<Sh
         memory.take<std::byte>(Kind::parameters, layout.parameters.size() * size_of(dtype), "parameters", of_parameters);
     parameters_.push_back(parameters);
     if (rounded) {
-      master_.push_back(memory.take<float>(Kind::master, layout.optimizer.size(), "master parameters", of_master));
+      master_.push_back(memory.take<float>(Kind::master, layout.optimizer.size(), "master parameters", of_master, where));
     } else {
       auto* const first = reinterpret_cast<float*>(parameters.data());
       const std::size_t skipped = layout.optimizer.begin - layout.parameters.begin;
       master_.emplace_back(first == nullptr ? nullptr : first + skipped, layout.optimizer.size());
     }
-    for (auto& moment : moments_) moment.push_back(memory.take<float>(Kind::moments, layout.optimizer.size(), "moments"));
+    for (auto& moment : moments_) {
+      moment.push_back(memory.take<float>(Kind::moments, layout.optimizer.size(), "moments", Use::kernels, where));
+    }
+  }
+  tiles_ = update_tiles(layouts_, moved);
+  std::vector<StateWindows::States> moved_tiles;
+  for (const Tile& tile : tiles_) {
+    if (tile.moved) moved_tiles.push_back(moved_states(tile));
+  }
+  if (!moved_tiles.empty()) windows_ = std::make_unique<StateWindows>(std::move(moved_tiles), memory);
+}
+
+States::~States() = default;
+
+/// What an update of the tile reads and writes that kernels do not reach.
+std::vector<Span<std::byte>> States::moved_states(const Tile& tile) const {
+  const auto u = static_cast<std::size_t>(tile.unit);
+  const auto part_of = [&](Span<float> state) {
+    return std::as_writable_bytes(state.subspan(tile.elements.begin - layouts_[u].optimizer.begin, tile.elements.size()));
+  };
+  std::vector<Span<std::byte>> states;
+  if (dtype_ != DType::f32) states.push_back(part_of(master_[u]));
+  for (const auto& moment : moments_) states.push_back(part_of(moment[u]));
+  return states;
+}
+
+template <typename T>
+Span<T> States::here(Span<T> state) const {
+  return windows_ == nullptr ? state : windows_->here(state);
+}
+
+void States::prefetch() {
+  if (windows_ != nullptr) windows_->begin_sweep();
+}
+void States::forget_prefetched() {
+  if (windows_ != nullptr) windows_->forget();
+}
+
+void States::for_each_tile(bool changed, const std::function<void(const Tile& tile)>& use) {
+  prefetch();
+  for (const Tile& tile : tiles_) {
+    if (tile.moved) windows_->open_next();
+    use(tile);
+    if (tile.moved) windows_->close(changed);
   }
 }
 
@@ -108,13 +156,14 @@ void States::initialize(std::uint64_t seed) {
 
 void States::round_masters() {
   if (dtype_ == DType::f32) return;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Range kept = intersection(layouts_[u].parameters, layouts_[u].optimizer);
-    const int unit = static_cast<int>(u);
-    if (kept.empty()) continue;
-    kernels::narrow(dtype_, kept.size(), master_[u].data() + (kept.begin - layouts_[u].optimizer.begin),
-                    parameter(unit, kept.begin));
-  }
+  forget_prefetched();
+  for_each_tile(false, [&](const Tile& tile) {
+    const auto u = static_cast<std::size_t>(tile.unit);
+    const Range kept = intersection(layouts_[u].parameters, tile.elements);
+    if (kept.empty()) return;
+    const Span<float> master = master_[u].subspan(kept.begin - layouts_[u].optimizer.begin, kept.size());
+    kernels::narrow(dtype_, kept.size(), here(master).data(), parameter(tile.unit, kept.begin));
+  });
 }
 
 void States::step(int unit, Range range, Span<const float> gradient, const optim::Optimizer& optimizer,
@@ -126,10 +175,10 @@ void States::step(int unit, Range range, Span<const float> gradient, const optim
     if (r.empty()) continue;
     optim::Slice slice;
     slice.gradient = gradient.subspan(r.begin - range.begin, r.size());
-    slice.master = master_[u].subspan(r.begin - begin, r.size());
+    slice.master = here(master_[u].subspan(r.begin - begin, r.size()));
     slice.dtype = dtype_;
     if (dtype_ != DType::f32) slice.parameters = {parameter(unit, r.begin), r.size() * size_of(dtype_)};
-    for (const auto& moment : moments_) slice.moments.push_back(moment[u].subspan(r.begin - begin, r.size()));
+    for (const auto& moment : moments_) slice.moments.push_back(here(moment[u].subspan(r.begin - begin, r.size())));
     slice.decay = part.decay;
     optimizer.step(slice, step);
   }

@@ -36,6 +36,8 @@ CHANGES_NOTHING = {
     "zero.reshard_after_forward": ("true", "false"),
     "zero.hpz_size": ("off", "node", 1, 2),  # on nodes of two ranks if there are several nodes
     "zero.persist_below": (0, 4000),  # elements; 4000 is between the sizes of the embedding and of a block
+    "offload.optimizer": ("none", "cpu", "nvme"),
+    "offload.optimizer_ratio": (1, 0.5),
 }
 FACTORS = {**DECIDES, **CHANGES_NOTHING}
 OF_STAGE_3 = ("zero.prefetch_units", "zero.reshard_after_forward", "zero.persist_below", "zero.hpz_size")
@@ -50,6 +52,10 @@ def allowed(row):
 def in_effect(row):
     """The options that have an effect in this row: one rank sends nothing, and only stage 3 gathers."""
     idle = OF_MESSAGES if row["ranks"] == 1 else OF_STAGE_3 if row["zero.stage"] != 3 else ()
+    if row["zero.stage"] == 0:
+        idle = (*idle, "offload.optimizer")
+    if row["zero.stage"] == 0 or row["offload.optimizer"] == "none":
+        idle = (*idle, "offload.optimizer_ratio")
     return [name for name in FACTORS if name not in idle]
 
 
@@ -57,7 +63,7 @@ def can_meet(choice):
     """True if some row has these values together, with all of them in effect."""
     given = dict(choice)
     row = {"micro_batches": 8, **{name: values[0] for name, values in FACTORS.items() if name != "micro_batches"}}
-    row |= {"ranks": 2, "zero.stage": 3} | given
+    row |= {"ranks": 2, "zero.stage": 3, "offload.optimizer": "cpu"} | given
     return allowed(row) and set(given) <= set(in_effect(row))
 
 
@@ -70,6 +76,8 @@ class Matrix(Rows):
     def trajectory_of(self, row):
         options = [f"--{name}={row[name]}" for name in in_effect(row) if "." in name]
         options += [f"--batch.global={row['micro_batches'] * DECK['batch']['micro']}", "--output.overwrite"]
+        if "--offload.optimizer=nvme" in options:
+            options.append(f"--nvme.dir={self.dir}")
         if row["ranks"] > 2:
             options.append("--comm.ranks_per_node=2")
         if row["train.dtype"] == "fp16":

@@ -14,10 +14,14 @@
 
 namespace shoal::config {
 
-enum class FaultKind : std::uint8_t { kill, hang, slow, io_error, corrupt };
-inline constexpr std::array fault_kind_names = {Named{FaultKind::kill, "kill"}, Named{FaultKind::hang, "hang"},
-                                                Named{FaultKind::slow, "slow"}, Named{FaultKind::io_error, "io_error"},
-                                                Named{FaultKind::corrupt, "corrupt"}};
+enum class FaultKind : std::uint8_t { kill, hang, slow, io_error, corrupt, tier_flip, tier_error };
+inline constexpr std::array fault_kind_names = {Named{FaultKind::kill, "kill"},
+                                                Named{FaultKind::hang, "hang"},
+                                                Named{FaultKind::slow, "slow"},
+                                                Named{FaultKind::io_error, "io_error"},
+                                                Named{FaultKind::corrupt, "corrupt"},
+                                                Named{FaultKind::tier_flip, "tier_flip"},
+                                                Named{FaultKind::tier_error, "tier_error"}};
 constexpr const auto& table_of(FaultKind) { return fault_kind_names; }
 
 struct Fault {

@@ -19,6 +19,7 @@
 #include "shoal/data/tokens.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/io/io_mode.hpp"
+#include "shoal/io/nvme_options.hpp"
 #include "shoal/model/model.hpp"
 #include "shoal/optim/adascale.hpp"
 #include "shoal/optim/loss_scale.hpp"
@@ -95,6 +96,8 @@ struct Options {
   optim::AdaScaleOptions adascale;  ///< optimizer.adascale*
   optim::ScheduleOptions schedule;
   zero::ZeroOptions zero;
+  zero::OffloadOptions offload;
+  io::NvmeOptions nvme;
   comm::CommOptions comm;
   sync::SyncOptions sync;
   pipeline::PipelineOptions pipeline;

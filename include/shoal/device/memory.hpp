@@ -19,6 +19,11 @@ Allocator staging();
 /// True if the address lies in an arena, false for any memory of the host. Any thread may ask.
 bool holds(const void* address);
 
+/// True if kernels reach the buffers of this tier at their addresses.
+bool kernels_reach(Where where);
+/// Kind of the memory to which a tier's bytes come up: kernels and transfers both use it.
+inline Kind windows_kind() { return kernels_reach(Where::cpu) ? Kind::staging : Kind::buffers; }
+
 /// The images that calls which do not reach arenas need.
 Images images_for(Reach reach);
 /// Those of this run: for reach() (unit.hpp).
@@ -59,15 +64,16 @@ bool reach_arenas(Calls calls);
 /// from `first` on. Pieces begin at multiples of `alignment` elements, at most 2^18. With Access::read, what `use` writes to
 /// a piece is lost; with Access::write the piece's contents are undefined before it. `values` may also be memory of the
 /// host, as they always are if the host is the device: then there is one piece, `values` itself. Otherwise a PieceMemory
-/// must exist, or this fails. For files and initial values, not for steps: the host waits for each piece.
+/// must exist, or this fails; so if they are in a tier that kernels do not reach (device/tier.hpp). For files and initial
+/// values, not for steps: the host waits for each piece.
 void in_pieces(Span<float> values, Access access, std::size_t alignment,
                const std::function<void(std::size_t first, Span<float> piece)>& use);
 
 /// The staging memory through which in_pieces() copies. If there are several, the newest one is used.
 class PieceMemory {
  public:
-  /// Takes memory for pieces of up to 2^18 elements, none on the host; `memory` must outlive this. label: for reports. A
-  /// `memory` that only counts makes one that is never used.
+  /// Takes memory for pieces of up to 2^18 elements; none if the host is the device and nothing was taken on disks before.
+  /// `memory` must outlive this. label: for reports. A `memory` that only counts makes one that is never used.
   PieceMemory(Memory& memory, const char* label);
   ~PieceMemory();
   PieceMemory(const PieceMemory&) = delete;
@@ -79,7 +85,8 @@ class PieceMemory {
  private:
   Span<std::byte> memory_;
 };
-/// Bytes that a PieceMemory takes.
+inline constexpr std::size_t largest_piece_bytes = (std::size_t{1} << 18U) * sizeof(float);
+/// Bytes that a PieceMemory takes on this device, if nothing was taken on disks.
 std::size_t piece_bytes();
 
 }  // namespace shoal::device

@@ -50,6 +50,7 @@ struct EngineOptions {
   model::Capacity capacity;  ///< training = false: parameters and forward only
   optim::OptimizerOptions optimizer;
   ZeroOptions zero;
+  OffloadOptions offload;
   GradientOptions gradients;
   std::size_t micro_batches = 1;  ///< of a step, over all ranks of the group
   double grad_clip = 1.0;         ///< largest norm; 0: gradients are not clipped

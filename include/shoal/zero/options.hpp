@@ -3,9 +3,18 @@
 
 #include <cstddef>
 
+#include "shoal/base/memory.hpp"
 #include "shoal/kernels/quantize.hpp"
 
 namespace shoal::zero {
+
+/// offload.*: where states wait while they are not used (Rajbhandari et al. 2021, "ZeRO-Infinity"; Ren et al. 2021,
+/// "ZeRO-Offload"). No value changes a bit of a result.
+struct OffloadOptions {
+  Where optimizer = Where::device;  ///< moments, masters of 16-bit parameters; gradients in stages 2 and 3 (stages 1 to 3)
+  double optimizer_ratio = 1;       ///< part of the optimizer's states: that of the last units (Twin-Flow)
+  Where params = Where::device;     ///< parameters (stage 3)
+};
 
 struct ZeroOptions {
   int stage = 0;                      ///< a row of zero/stages.hpp

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
+
+class StateWindows;
 
 /// The elements wanted[u] of each unit as slices of the tensors prefix + name. flat[u] is this rank's memory of elements
 /// held[u], which include wanted[u].
@@ -29,12 +32,22 @@ struct MessagesOfStates {
   bool of_masters = false;                                          ///< the caller sends masters (sync/average.hpp)
 };
 
+/// A part of a unit that is updated at a time: all that this rank updates of it, or a tile of it if kernels do not reach
+/// some of its states.
+struct Tile {
+  int unit = 0;
+  Range elements;  ///< of the unit's flat buffer, within ShardLayout::optimizer
+  bool moved = false;
+};
+
 class States {
  public:
-  /// moments: names of the optimizer's states; none if nothing is trained.
+  /// moments: names of the optimizer's states; none if nothing is trained. places: by unit, the tier of moments, and of
+  /// masters if parameters have 16 bits; empty: all are on the device.
   States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
          const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory,
-         const MessagesOfStates& messages = {});
+         const MessagesOfStates& messages = {}, const std::vector<Where>& places = {});
+  ~States();
 
   DType dtype() const { return dtype_; }
   /// The elements ShardLayout::parameters of the unit, in the model's dtype.
@@ -47,12 +60,22 @@ class States {
   /// Adam's second moment of the unit, on this rank's shard.
   Span<const float> second_moment_shard(int unit) const;
 
+  // Kernels, and step(), may use states only within for_each_tile(), unless all are within their reach (device/memory.hpp).
+  // device::in_pieces() always reads and writes them.
+
+  /// Starts to bring up what the next for_each_tile() begins with.
+  void prefetch();
+  /// Undoes it: the states are not updated, or are written by others.
+  void forget_prefetched();
+  /// Calls use(tile) for all that this rank updates, tile by tile, in the order of units. changed: use writes states.
+  void for_each_tile(bool changed, const std::function<void(const Tile& tile)>& use);
+
   /// Sets the masters to random initial values; moments are zero. Collective. round_masters() must be called after it.
   void initialize(std::uint64_t seed);
   /// Rounds the masters to parameters, after the masters were written.
   void round_masters();
 
-  /// One optimizer step over the elements `range` of the unit, within ShardLayout::optimizer. decay_1d: weight decay is
+  /// One optimizer step over the elements `range` of the unit, within a tile. decay_1d: weight decay is
   /// applied to biases and norms too.
   void step(int unit, Range range, Span<const float> gradient, const optim::Optimizer& optimizer,
             const optim::Optimizer::Step& step, bool decay_1d);
@@ -82,6 +105,9 @@ class States {
   void copy_kept(int unit, Range range, Span<float> piece) const;
   void gather_shards(std::size_t elements, Range range, Span<float> piece) const;
   int model_rank_of(int unit) const;
+  std::vector<Span<std::byte>> moved_states(const Tile& tile) const;
+  template <typename T>
+  Span<T> here(Span<T> state) const;
   std::vector<Range> ranges(Which which) const;
   std::byte* parameter(int unit, std::size_t element) const;
 
@@ -93,6 +119,8 @@ class States {
   std::vector<Span<float>> master_;          // by unit; a part of the parameters if the model computes in fp32
   std::vector<std::string> moment_names_;
   std::vector<std::vector<Span<float>>> moments_;  // by moment, by unit
+  std::vector<Tile> tiles_;
+  std::unique_ptr<StateWindows> windows_;  // null if kernels reach all states
 };
 
 }  // namespace shoal::zero

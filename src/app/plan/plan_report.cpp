@@ -66,9 +66,20 @@ std::string deepspeed_text(const PlanReport& report, const PlannedRun& run) {
   return found == report.deepspeed.end() ? "-" : bytes_text(found->estimate.gpu_bytes);
 }
 
+/// The tiers, besides the device, in which some run keeps bytes.
+std::vector<Where> tiers_of(const PlanReport& report) {
+  std::vector<Where> tiers;
+  for (const Where where : {Where::cpu, Where::nvme}) {
+    const auto uses = [where](const PlannedRun& run) { return run.plan.bytes.in(where) > 0; };
+    if (std::any_of(report.runs.begin(), report.runs.end(), uses)) tiers.push_back(where);
+  }
+  return tiers;
+}
+
 Cells head(const PlanReport& report) {
   Cells cells = {"ranks", "stage", "ckpt"};
   for (const Kind kind : kinds) cells.emplace_back(name_of(kind));
+  for (const Where where : tiers_of(report)) cells.emplace_back(text("on ", name_of(where)));
   cells.insert(cells.end(), {"total", "states", "DeepSpeed"});
   if (report.limit) cells.push_back("layers that fit");
   return cells;
@@ -78,7 +89,9 @@ Cells cells_of(const PlanReport& report, const PlannedRun& run) {
   const Ledger& bytes = run.plan.bytes;
   Cells cells = {std::to_string(run.ranks), std::to_string(run.stage) + (run.asked ? "*" : ""),
                  interval_text(run.checkpoint_interval)};
-  for (const Kind kind : kinds) cells.push_back(bytes[kind] == 0 ? "-" : bytes_text(bytes[kind]));
+  const auto cell = [](std::size_t count) { return count == 0 ? "-" : bytes_text(count); };
+  for (const Kind kind : kinds) cells.push_back(cell(bytes[kind]));
+  for (const Where where : tiers_of(report)) cells.push_back(cell(bytes.in(where)));
   cells.push_back(bytes_text(bytes.total()));
   cells.push_back(bytes_text(plan::model_state_bytes(bytes)));
   cells.push_back(deepspeed_text(report, run));
@@ -98,6 +111,13 @@ void print_legend(const PlanReport& report) {
       stdout);
   if (is_pipeline(report)) {
     std::fputs("# A pipeline: all bytes are those of rank 0 of the stage that takes most.\n", stdout);
+  }
+  if (!tiers_of(report).empty()) {
+    std::fputs(
+        "# on cpu, on nvme: what waits in memory of the host, or on a local disk, while it is not used "
+        "(offload.optimizer).\n"
+        "# The total is of memory: without what is on nvme.\n",
+        stdout);
   }
   if (report.limit) {
     std::printf("# layers that fit: the most layers with which rank 0 takes at most %s (parameters of that model)\n",
@@ -119,6 +139,8 @@ Json json_of(const PlannedRun& run) {
   }
   json["state_bytes"] = bytes_by_kind(run.plan.bytes);
   json["total_bytes"] = run.plan.bytes.total();
+  json["tiers"] = {{name_of(Where::cpu), run.plan.bytes.in(Where::cpu)},
+                   {name_of(Where::nvme), run.plan.bytes.in(Where::nvme)}};
   json["model_state_bytes"] = plan::model_state_bytes(run.plan.bytes);
   if (run.stages.empty()) json["paper_bytes"] = run.paper.total();
   if (!run.stages.empty()) json["pipeline"] = json_of(run.stages);
@@ -126,6 +148,7 @@ Json json_of(const PlannedRun& run) {
   Json parts = Json::array();
   for (const auto& part : run.plan.parts) {
     parts.push_back({{"kind", name_of(part.kind)}, {"label", part.label}, {"bytes", part.bytes}});
+    if (part.where != Where::device) parts.back()["tier"] = name_of(part.where);
   }
   json["parts"] = parts;
   if (run.layers) {

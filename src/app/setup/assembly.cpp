@@ -7,6 +7,7 @@
 
 #include "app/setup/algorithms.hpp"
 #include "app/setup/extra_memory.hpp"
+#include "app/setup/tiers.hpp"
 #include "shoal/base/activity.hpp"
 #include "shoal/kernels/runtime.hpp"
 
@@ -15,6 +16,7 @@ namespace shoal::app {
 Assembly::Assembly(const ResolvedRun& resolved, comm::World& world)
     : groups(make_node_groups(world, resolved.division, resolved.options, resolved.engine.zero.hpz_size)),
       memory(resolved.plan.bytes),
+      nvme(open_nvme(world, resolved, memory)),
       engine(resolved.engine, groups.node, memory),
       runner(take_runner(resolved.options, resolved.stages, engine, &world.pipeline(), memory)),
       synchroniser(take_synchroniser(resolved.options, engine, groups, memory)) {

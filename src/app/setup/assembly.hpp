@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "app/setup/assembly.hpp"
 #include "app/setup/resolve.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/io/nvme_tier.hpp"
 #include "shoal/pipeline/runner.hpp"
 #include "shoal/sync/synchroniser.hpp"
 #include "shoal/zero/engine.hpp"
@@ -19,6 +21,7 @@ struct Assembly {
   Assembly(const ResolvedRun& resolved, comm::World& world);
   sync::NodeGroups groups;
   device::DeviceMemory memory;
+  std::unique_ptr<io::NvmeTier> nvme;  ///< null if nothing waits on a disk
   zero::Engine engine;
   pipeline::Runner runner;
   std::optional<sync::Synchroniser> synchroniser;  ///< if sync.kind is not every_step

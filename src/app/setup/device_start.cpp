@@ -149,7 +149,8 @@ void open_device(comm::World& world) {
 void require_room(comm::World& world, const ResolvedRun& resolved) {
   connect_groups(world, resolved);
   if (!on_gpu()) return;
-  std::uint64_t arenas = resolved.plan.bytes.total() - resolved.plan.bytes[Kind::staging], room = device::free_bytes();
+  std::uint64_t arenas = resolved.plan.bytes.in(Where::device)-resolved.plan.bytes[Kind::staging],
+                room = device::free_bytes();
   world.all().all_reduce(Span<std::uint64_t>(&arenas, 1), comm::Reduce::max).wait();
   world.all().all_reduce(Span<std::uint64_t>(&room, 1), comm::Reduce::min).wait();
   if (arenas <= room) return;

@@ -23,6 +23,7 @@ zero::EngineOptions engine_options(const config::Options& options, const RankLay
   engine.capacity.checkpoint_interval = options.activation.checkpoint_interval;
   engine.optimizer = options.optimizer;
   engine.zero = options.zero;
+  engine.offload = options.offload;
   if (decoding) engine.zero.stage = 0;  // one rank continues a text by itself
   if (!training) engine.zero.hpz_size = 0;
   if (engine.zero.hpz_size == zero::ZeroOptions::whole_node)

@@ -24,10 +24,10 @@ std::string limit_note(const std::string& limited_by) {
 
 /// On GPUs only staging memory is the host's; require_room() checks the rest, when the GPU is known.
 void require_host_memory(const plan::MemoryPlan& plan, const plan::MemoryShare& share) {
-  const std::size_t staging = plan.bytes[Kind::staging];
+  const std::size_t staging = plan.bytes[Kind::staging] + plan.bytes.in(Where::cpu);
   require_input(staging <= share.bytes, "the run needs ", bytes_text(staging),
-                " of the host's memory per rank (staging), and a rank ", "may take ", bytes_text(share.bytes), ": ",
-                share.bound, " divided by its ranks");
+                " of the host's memory per rank (staging, and what is offloaded to cpu), and a rank ", "may take ",
+                bytes_text(share.bytes), ": ", share.bound, " divided by its ranks");
 }
 
 /// Collectives of the MPI library are one message each: a bucket, and at stage 3 a unit that is gathered.

@@ -14,6 +14,7 @@
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/device/kind.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/kernels/products.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/node_memory.hpp"
@@ -29,6 +30,12 @@ void require_features(const config::TrainOptions& train) {
                 ", where products of fp32 have no TF32; allowed: false");
   require_input(!train.fused_gelu || has.gelu, "train.fused_gelu = true: this program computes on the ", here,
                 ", where products compute no GELU; allowed: false");
+}
+
+void require_tiers(const zero::OffloadOptions& offload) {
+  require_input(offload.optimizer == Where::device || device::kernels_reach(Where::cpu),
+                "offload.optimizer = ", name_of(offload.optimizer), ": this program computes on the ",
+                name_of(device::kind()), ", from which nothing is offloaded yet; allowed: none");
 }
 
 /// Finds the bytes that a rank may take, where they are known: not on GPUs without memory.limit. The least of all ranks,
@@ -51,6 +58,7 @@ void find_limit(comm::World& world, const config::Options& options, int on_host,
 
 Surroundings surroundings(comm::World& world, const config::Options& options, int ranks, Purpose purpose) {
   require_features(options.train);
+  if (purpose == Purpose::train) require_tiers(options.offload);
   heartbeat::phase("data");
   Surroundings found;
   if (purpose != Purpose::weights) found.dataset = open_data(world.all(), options);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/setup/device_start.hpp"
+#include "app/setup/tiers.hpp"
 #include "app/support/library_versions.hpp"
 #include "app/support/text_table.hpp"
 #include "app/support/version.hpp"
@@ -45,8 +46,15 @@ TextRows memory_rows(const plan::MemoryPlan& plan, const Ledger& used) {
     rows.emplace_back(name_of(kind), both(plan.bytes[kind], used[kind]));
     if (kind != Kind::buffers && kind != Kind::staging) continue;
     for (const Memory::Entry& part : plan.parts) {
-      if (part.kind != kind || part.bytes == 0) continue;
+      if (part.kind != kind || part.where != Where::device || part.bytes == 0) continue;
       rows.emplace_back("  " + part.label, print_to_string("%8s", bytes_text(part.bytes).c_str()));
+    }
+  }
+  for (const auto& [where, name] : where_names) {
+    for (const Kind kind : kinds) {
+      const std::size_t planned = plan.bytes.at(where, kind);
+      if (where == Where::device || planned == 0) continue;
+      rows.emplace_back(text(name_of(kind), " (", name, ")"), both(planned, used.at(where, kind)));
     }
   }
   rows.emplace_back("total", both(plan.bytes.total(), used.total()));
@@ -56,7 +64,7 @@ TextRows memory_rows(const plan::MemoryPlan& plan, const Ledger& used) {
 }  // namespace
 
 void print_banner(const ResolvedRun& resolved, comm::World& world, const std::string& binding, const Ledger& most_taken,
-                  double peak_gflops) {
+                  const io::NvmeTier* nvme, double peak_gflops) {
   const config::Options& o = resolved.options;
   std::string libraries;
   for (const auto& [name, version] : library_versions()) {
@@ -78,6 +86,7 @@ void print_banner(const ResolvedRun& resolved, comm::World& world, const std::st
                              "accumulation step"))},
   };
   for (auto& row : device_rows(world)) run.push_back(std::move(row));
+  for (auto& row : tier_rows(resolved, nvme)) run.push_back(std::move(row));
   run.emplace_back("schedule", optim::describe(o.schedule));
   if (world.size() > 1) {
     const bool native = o.comm.collectives == comm::Collectives::native;

@@ -12,6 +12,7 @@
 #include "shoal/base/pump.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/injected.hpp"
+#include "shoal/io/nvme_tier.hpp"
 
 namespace shoal::app {
 
@@ -58,6 +59,14 @@ void cause(const Fault& fault, double timeout_s) {
     case FaultKind::io_error:
       announce(fault, text("will fail in its next write, from step ", fault.step, " on"));
       io::fail_next_write();
+      break;
+    case FaultKind::tier_flip:
+      announce(fault, text("changes a byte of its states on the disk, from step ", fault.step, " on"));
+      io::flip_next_block();
+      break;
+    case FaultKind::tier_error:
+      announce(fault, text("will fail to read or write its states on the disk, from step ", fault.step, " on"));
+      io::fail_next_transfer();
       break;
     case FaultKind::corrupt: break;  // wrote() does it
   }

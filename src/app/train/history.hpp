@@ -10,6 +10,7 @@
 
 #include "app/train/made_steps.hpp"
 #include "shoal/comm/communicator.hpp"
+#include "shoal/device/tier.hpp"
 #include "shoal/io/lineage.hpp"
 
 namespace shoal::app {
@@ -22,6 +23,7 @@ struct History {
   std::vector<std::pair<std::int64_t, double>> validation;
   std::map<std::string, comm::Traffic> traffic;  ///< this rank's, of the steps without evaluations and checkpoints
   std::uint64_t device_waits = 0;                ///< how often the host waited for the device in those steps
+  device::TierTraffic nvme;                      ///< likewise, of the tier on a disk
   std::string stopped_by;                        ///< reason for stopping before the last step; empty: none
   io::Lineage lineage;                           ///< of the run
   std::filesystem::path resumed_from;            ///< the checkpoint; empty: the run began at step 0

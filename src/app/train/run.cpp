@@ -125,6 +125,10 @@ void Run::add_traffic() {
   }
 }
 
+device::TierTraffic Run::nvme_traffic() const {
+  return assembly_.nvme == nullptr ? device::TierTraffic() : assembly_.nvme->traffic();
+}
+
 Exit Run::steps() {
   const auto most = static_cast<std::int64_t>(options_.train.steps);
   const auto want_stop = [&] {
@@ -142,9 +146,11 @@ Exit Run::steps() {
     comm::reset_traffic();
     const bool at_boundary = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
     const std::uint64_t waits = device::waits();
+    const device::TierTraffic moved = nvme_traffic();
     faults_.begin_step(static_cast<std::size_t>(t) + 1);
     const std::vector<StepReport> known = trainer_.step(t, want_stop, at_boundary);
     history_.device_waits += device::waits() - waits;
+    history_.nvme += nvme_traffic() - moved;
     device::read_spans();
     add_traffic();
     if (trace_ != nullptr) mark_memory(assembly_.memory);

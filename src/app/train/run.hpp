@@ -51,6 +51,7 @@ class Run {
   void flush_trace(std::int64_t step);
   void check_files();
   void add_traffic();
+  device::TierTraffic nvme_traffic() const;
   void save(std::int64_t steps);
   void stopped();
 

@@ -48,6 +48,23 @@ Json verdict_summary(const Verdict& verdict) {
           {"text", verdict.text}};
 }
 
+/// Of rank 0: bytes of each tier, those that went up and down, and seconds in which the host waited for them.
+Json tiers_summary(const ResolvedRun& resolved, const Memory& memory, const History& history) {
+  Json tiers = Json::object();
+  for (const auto& [where, name] : where_names) {
+    const std::size_t planned = resolved.plan.bytes.in(where);
+    if (where == Where::device || planned == 0) continue;
+    tiers[name] = {{"planned", planned}, {"taken", memory.taken().in(where)}};
+  }
+  if (resolved.plan.bytes.in(Where::nvme) > 0) {
+    const auto steps = static_cast<double>(std::max<std::size_t>(history.steps.size(), 1));
+    tiers[name_of(Where::nvme)].update({{"up_bytes_per_step", static_cast<double>(history.nvme.up) / steps},
+                                        {"down_bytes_per_step", static_cast<double>(history.nvme.down) / steps},
+                                        {"wait_s_per_step", history.nvme.wait_s / steps}});
+  }
+  return tiers;
+}
+
 /// The checkpoint from which the run was resumed.
 Json resumed_from(const History& history) {
   if (history.resumed_from.empty()) return nullptr;
@@ -113,6 +130,7 @@ void write_summary(comm::World& world, const ResolvedRun& resolved, const Memory
       {"settled", settled_json(settled_of(steps, history.lineage.ancestors, o.sync), o.sync)},
       {"peak_rss_bytes", rss},
       {"state_bytes", state_bytes},
+      {"tiers", tiers_summary(resolved, memory, history)},
       {"comm_bytes_per_step", traffic},
       {"device", device_summary(history)},
       {"params_checksum", params_checksum},

@@ -41,11 +41,16 @@ namespace {
 
 /// The most bytes of any rank, by kind.
 Ledger largest_over_ranks(comm::World& world, const Ledger& taken) {
-  std::array<std::uint64_t, kinds.size()> bytes{};
-  for (const Kind kind : kinds) bytes[static_cast<std::size_t>(kind)] = taken[kind];
+  std::vector<std::uint64_t> bytes;
+  for (const auto& [where, name] : where_names) {
+    for (const Kind kind : kinds) bytes.push_back(taken.at(where, kind));
+  }
   world.all().all_reduce(Span<std::uint64_t>(bytes), comm::Reduce::max).wait();
   Ledger most;
-  for (const Kind kind : kinds) most[kind] = bytes[static_cast<std::size_t>(kind)];
+  auto next = bytes.begin();
+  for (const auto& [where, name] : where_names) {
+    for (const Kind kind : kinds) most.at(where, kind) = *next++;
+  }
   return most;
 }
 
@@ -138,7 +143,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   require_room(world, resolved);
   Assembly assembly(resolved, world);
   const Ledger most_taken = largest_over_ranks(world, assembly.memory.taken());
-  if (world.all().rank() == 0) print_banner(resolved, world, binding, most_taken, peak);
+  if (world.all().rank() == 0) print_banner(resolved, world, binding, most_taken, assembly.nvme.get(), peak);
   print_pays_off(resolved, world, assembly, peak);
   clock.print_limit();
   heartbeat::phase("load");

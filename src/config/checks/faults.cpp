@@ -63,6 +63,10 @@ std::string problem_of(const Fault& fault, const Options& o, int ranks) {
   if (fault.kind == FaultKind::io_error && !saves && o.trace.level == trace::Level::off) {
     return text(name, " needs a file that is written; set checkpoint.every, or trace.level");
   }
+  const bool of_tier = fault.kind == FaultKind::tier_flip || fault.kind == FaultKind::tier_error;
+  if (of_tier && o.offload.optimizer != Where::nvme) {
+    return text(name, " needs states on a disk; set offload.optimizer = nvme");
+  }
   return {};
 }
 
@@ -90,7 +94,7 @@ std::vector<std::string> fault_problems(const Options& options, int ranks) {
   const auto list = faults(o);
   if (!list) {
     return {text("fault.kind = ", shown(o.kind), ": not a list of faults; allowed: none, or kill, hang, slow, io_error, ",
-                 "corrupt, each alone or as KIND@STEP:RANK, with commas between them")};
+                 "corrupt, tier_flip, tier_error, each alone or as KIND@STEP:RANK, with commas between them")};
   }
   std::vector<std::string> problems;
   const FaultOptions unset;

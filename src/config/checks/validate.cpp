@@ -83,19 +83,6 @@ std::vector<std::string> checkpoint_problems(const Options& options) {
   return problems;
 }
 
-/// NVMe needs a directory. This is checked although offload is not built.
-std::vector<std::string> offload_problems(const Options& o) {
-  const auto word = [&](const char* name) { return value_text(*find(name), o); };
-  std::vector<std::string> problems;
-  if (!word("nvme.dir").empty()) return problems;
-  for (const char* const name : {"offload.optimizer", "offload.params"}) {
-    if (word(name) != "nvme") continue;
-    problems.push_back(text(name, " = nvme needs a directory on a local disk in nvme.dir (nvme_path in a DeepSpeed ",
-                            "configuration), but it is empty"));
-  }
-  return problems;
-}
-
 std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
   std::vector<std::string> problems;
   if (o.collectives == comm::Collectives::native && o.reduce_dtype != DType::f32) {

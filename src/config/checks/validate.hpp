@@ -34,6 +34,9 @@ std::vector<std::string> schedule_problems(const Options& options, const std::st
 /// Contradictions within zero, and options that cannot be combined with quantized messages.
 std::vector<std::string> zero_problems(const Options& options, int ranks);
 
+/// Contradictions within offload, and options that cannot be combined with it.
+std::vector<std::string> offload_problems(const Options& options);
+
 /// Contradictions within sync, and options that cannot be combined with nodes that train locally.
 std::vector<std::string> sync_problems(const Options& options, int ranks);
 

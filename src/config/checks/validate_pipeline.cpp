@@ -70,10 +70,9 @@ void find_foreign_problems(const Options& o, std::vector<std::string>& problems)
                             "optimizer.adascale = true: it measures the gradient of each micro-batch as a whole; "
                             "allowed: false"));
   }
-  for (const char* const name : {"offload.optimizer", "offload.params"}) {
-    const Row& row = *find(name);
-    if (!is_set(row, o)) continue;
-    problems.push_back(text(refused, name, " = ", value_text(row, o), "; allowed: ", default_text(row)));
+  const Row& params = *find("offload.params");
+  if (is_set(params, o)) {
+    problems.push_back(text(refused, params.name, " = ", value_text(params, o), "; allowed: ", default_text(params)));
   }
 }
 

@@ -10,6 +10,7 @@ using comm::CommOptions;
 using model::ActivationOptions;
 using pipeline::PipelineOptions;
 using sync::SyncOptions;
+using zero::OffloadOptions;
 using zero::ZeroOptions;
 
 namespace {
@@ -252,17 +253,42 @@ std::vector<Row> offload_rows() {
     row.used_by = by;
     return row;
   };
+  const std::vector<UsedBy> on_disk = {{"offload.optimizer", {"nvme"}}, {"offload.params", {"nvme"}}};
   return {
-      later("offload.optimizer", "none", "", one_of({"none", "cpu", "nvme"}), about("where optimizer states are stored")),
+      {"offload.optimizer", in(&Options::offload, &OffloadOptions::optimizer), "", one_of(names<Where>()),
+       about(
+           "stages 1 to 3: where moments, masters of 16-bit parameters, and in stages 2 and 3 gradients wait while they are "
+           "not used (these in memory of the host at most). No value changes a bit of a result. On processors cpu saves no "
+           "memory, as the host is the device",
+           "Set it to nvme if optimizer states do not fit into memory."),
+       UsedBy{"zero.stage", {"1", "2", "3"}}},
       used_by(later("offload.params", "none", "", one_of({"none", "cpu", "nvme"}),
                     about("stage 3: where parameters are stored")),
               {"zero.stage", {"3"}}),
-      used_by(
-          later("offload.optimizer_ratio", 1.0, "", between(0, 1), about("part of the optimizer states that is offloaded")),
-          {"offload.optimizer", {"cpu", "nvme"}}),
-      later("nvme.dir", "", "", any().as("a directory on a local disk"), about("where offloaded states are written")),
-      later("nvme.block_mb", 1.0, megabytes, above(0), about("size of one read or write")),
-      later("nvme.queue_depth", std::uint64_t{8}, "requests", between(1, 4096), about("reads and writes in flight")),
+      {"offload.optimizer_ratio", in(&Options::offload, &OffloadOptions::optimizer_ratio), "", between(0, 1),
+       about("part of the optimizer's states that is offloaded: those of the last units of the model, whole ones"),
+       UsedBy{"offload.optimizer", {"cpu", "nvme"}}},
+      {"nvme.dir",
+       in(&Options::nvme, &io::NvmeOptions::dir),
+       "",
+       any().as("a directory on a local disk"),
+       about("where offloaded states are written: to a file for each rank, which has no name"),
+       {},
+       on_disk},
+      {"nvme.block_mb",
+       in(&Options::nvme, &io::NvmeOptions::block_mb),
+       megabytes,
+       above(0),
+       about("most bytes of one read or write; rounded up to whole sectors of 4096 bytes"),
+       {},
+       on_disk},
+      {"nvme.queue_depth",
+       in(&Options::nvme, &io::NvmeOptions::queue_depth),
+       "requests",
+       between(1, 4096),
+       about("reads and writes in flight on each rank"),
+       {},
+       on_disk},
       {"memory.limit", in(&Options::memory_limit_gib), "GiB per rank", above(0).or_word("auto"),
        about("refuse to start a run that needs more; auto: the node's memory, or the limit of a control group if that is "
              "less, "
@@ -315,11 +341,14 @@ std::vector<Row> file_rows() {
 std::vector<Row> fault_rows() {
   return {
       {"fault.kind", in(&Options::fault, &FaultOptions::kind), "", not_empty().as("none, or a list of faults"),
-       about("cause faults on purpose. kill: the rank kills itself; hang: it stops in the middle of a step; slow: it takes "
-             "three times comm.timeout for a step, but is alive; io_error: its next write to a checkpoint or the trace "
-             "fails; corrupt: a byte of the next checkpoint is changed after it is complete. A list as hang@3:1,kill@5:0 "
-             "names step and rank of each. A run that resumes from a checkpoint causes none",
-             "Set it to try whether your job scripts survive a failure.")},
+       about(
+           "cause faults on purpose. kill: the rank kills itself; hang: it stops in the middle of a step; slow: it takes "
+           "three times comm.timeout for a step, but is alive; io_error: its next write to a checkpoint or the trace "
+           "fails; corrupt: a byte of the next checkpoint is changed after it is complete; tier_flip, tier_error: a byte of "
+           "its states on the disk is changed, or a read or write of them fails (offload.optimizer = nvme). A list as "
+           "hang@3:1,kill@5:0 "
+           "names step and rank of each. A run that resumes from a checkpoint causes none",
+           "Set it to try whether your job scripts survive a failure.")},
       {"fault.step", in(&Options::fault, &FaultOptions::step), "", between(1, most_steps),
        about("step of the faults for which the list names none")},
       {"fault.rank", in(&Options::fault, &FaultOptions::rank), "", between(0, most_ranks),

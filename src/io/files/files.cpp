@@ -43,6 +43,7 @@ int flags_of(File::Mode mode) {
     case File::Mode::write_only: return O_WRONLY;
     case File::Mode::create:
     case File::Mode::create_new: return O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+    case File::Mode::unnamed: return O_RDWR | O_TMPFILE;
   }
   return O_RDONLY;
 }
@@ -62,9 +63,23 @@ void check_size_limit(const std::filesystem::path& path, std::uint64_t bytes) {
                    ", but the limit on file sizes (ulimit -f) is ", megabytes(static_cast<double>(most.rlim_cur))));
 }
 
+/// Some file systems know no files without a name: the name is removed at once.
+int open_and_unlink(const std::filesystem::path& directory) {
+  const std::filesystem::path name = directory / text(".shoal.", ::getpid(), ".unnamed");
+  const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (descriptor >= 0) ::unlink(name.c_str());
+  return descriptor;
+}
+
 }  // namespace
 
 File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
+  if (mode == Mode::unnamed) {
+    descriptor_ = ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0600);
+    if (descriptor_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) descriptor_ = open_and_unlink(path);
+    if (descriptor_ < 0) fail_with_errno(path, "no file can be created there");
+    return;
+  }
   const bool creates = mode == Mode::create || mode == Mode::create_new;
   descriptor_ = ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
   if (descriptor_ < 0 && errno == EEXIST && mode == Mode::create) {

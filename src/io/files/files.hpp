@@ -29,7 +29,9 @@ class File {
   /// which is never followed. create_new: creates a new file; an existing one is an error.
   /// write_only: for a file of which other nodes write other parts of the same pages. An NFS client that may also read the
   /// file would read the whole page first, and write the whole page back later.
-  enum class Mode { read, write, write_only, create, create_new };
+  /// unnamed: a new file in the directory `path`, for reading and writing by this user alone. It has no name, so it is gone
+  /// when it is closed, however the program ends.
+  enum class Mode { read, write, write_only, create, create_new, unnamed };
   File() = default;
   File(const std::filesystem::path& path, Mode mode);
   ~File();
@@ -44,6 +46,7 @@ class File {
   /// The same open file once more, without looking for its name.
   File duplicate() const;
   bool is_open() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
   std::uint64_t size() const;
   FileId id() const;
   /// Reads all of `data`; an error if the file ends before. The data are memory of the host, here and in write().

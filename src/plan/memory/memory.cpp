@@ -11,7 +11,9 @@ MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const
   if (extra) extra(engine, counting);
   MemoryPlan plan{counting.taken(), {}};
   for (const Memory::Entry& entry : counting.entries()) {
-    const auto same = [&](const Memory::Entry& e) { return e.kind == entry.kind && e.label == entry.label; };
+    const auto same = [&](const Memory::Entry& e) {
+      return e.where == entry.where && e.kind == entry.kind && e.label == entry.label;
+    };
     const auto found = std::find_if(plan.parts.begin(), plan.parts.end(), same);
     if (found == plan.parts.end()) {
       plan.parts.push_back(entry);

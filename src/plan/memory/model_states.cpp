@@ -22,7 +22,11 @@ Ledger model_states(std::size_t parameters, const zero::EngineOptions& options, 
 }
 
 std::size_t model_state_bytes(const Ledger& ledger) {
-  return ledger[Kind::parameters] + ledger[Kind::master] + ledger[Kind::gradients] + ledger[Kind::moments];
+  std::size_t bytes = 0;
+  for (const auto& [where, name] : where_names) {
+    for (const Kind kind : {Kind::parameters, Kind::master, Kind::gradients, Kind::moments}) bytes += ledger.at(where, kind);
+  }
+  return bytes;
 }
 
 }  // namespace shoal::plan

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/setup/tiers.hpp"
+
+#include <cstdio>
+
+#include "app/support/collective.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/names.hpp"
+#include "shoal/base/notation.hpp"
+#include "shoal/device/kind.hpp"
+#include "shoal/device/memory.hpp"
+#include "shoal/zero/state_places.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// "0.47 of the optimizer's states (units h.6 to ln_f)".
+std::string offloaded_text(const ResolvedRun& resolved) {
+  const std::vector<model::UnitLayout> units = model::layout(resolved.options.model);
+  const auto layouts = zero::shard_layouts(units, resolved.engine.zero, {}, resolved.engine.parts);
+  const auto places = zero::state_places(resolved.engine.offload, zero::stage_of(resolved.engine.zero), layouts);
+  const double part = zero::offloaded_part(places, layouts);
+  if (part == 1) return "moments, and masters of 16-bit parameters";
+  std::size_t first = 0;
+  while (first < places.size() && places[first].optimizer == Where::device) ++first;
+  if (first == places.size()) return "nothing: offload.optimizer_ratio is less than the last unit's part";
+  return text(fixed(part, 2), " of the optimizer's states (units ", units[first].name, " to ", units.back().name, ")");
+}
+
+}  // namespace
+
+std::unique_ptr<io::NvmeTier> open_nvme(comm::World& world, const ResolvedRun& resolved, const Memory& memory) {
+  std::unique_ptr<io::NvmeTier> tier;
+  const io::NvmeOptions& options = resolved.options.nvme;
+  on_all_ranks(world.all(), [&] {
+    if (resolved.plan.bytes.in(Where::nvme) == 0) return;
+    try {
+      tier = std::make_unique<io::NvmeTier>(memory, options);
+    } catch (const Error& error) {
+      throw Error(error.code(), Seen::here, text("nvme.dir = ", options.dir, ": ", error.what()));
+    }
+  });
+  if (tier == nullptr || world.all().rank() != 0) return tier;
+  for (const std::string& warning : tier->warnings()) {
+    static_cast<void>(std::fprintf(stderr, "shoal: warning: nvme.dir: %s\n", warning.c_str()));
+  }
+  return tier;
+}
+
+TextRows tier_rows(const ResolvedRun& resolved, const io::NvmeTier* nvme) {
+  const zero::OffloadOptions& offload = resolved.engine.offload;
+  if (offload.optimizer == Where::device) return {};
+  std::string words = offloaded_text(resolved);
+  if (nvme != nullptr) {
+    words += text(": ", bytes_text(resolved.plan.bytes.in(Where::nvme)), " per rank in ", resolved.options.nvme.dir, ", by ",
+                  name_of(nvme->access()), nvme->direct() ? ", past the system's cache" : "");
+  } else {
+    words += ": in memory of the host";
+    if (device::kernels_reach(Where::cpu)) words += ", which is the device's here, so that this saves nothing";
+  }
+  return {{text("offload to ", name_of(offload.optimizer)), words}};
+}
+
+}  // namespace shoal::app
