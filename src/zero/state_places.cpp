@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/zero/state_places.hpp"
 
-#include <algorithm>
-
 namespace shoal::zero {
 
 std::vector<StatePlaces> state_places(const OffloadOptions& options, const Stage& stage,
@@ -27,18 +25,6 @@ double offloaded_part(const std::vector<StatePlaces>& places, const std::vector<
     if (places[u].optimizer != Where::device) down += layouts[u].elements;
   }
   return all == 0 ? 0.0 : static_cast<double>(down) / static_cast<double>(all);
-}
-
-std::vector<Tile> update_tiles(const std::vector<ShardLayout>& layouts, const std::vector<bool>& moved) {
-  std::vector<Tile> tiles;
-  for (std::size_t u = 0; u < layouts.size(); ++u) {
-    const Range own = layouts[u].optimizer;
-    const std::size_t most = moved[u] ? tile_elements : own.size();
-    for (std::size_t begin = own.begin; begin < own.end; begin += most) {
-      tiles.push_back({static_cast<int>(u), intersection(own, {begin, begin + most}), moved[u]});
-    }
-  }
-  return tiles;
 }
 
 }  // namespace shoal::zero

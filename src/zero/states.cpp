@@ -12,7 +12,6 @@
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/partition.hpp"
-#include "shoal/zero/state_places.hpp"
 #include "zero/state_windows.hpp"
 
 namespace shoal::zero {

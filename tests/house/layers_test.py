@@ -39,7 +39,7 @@ SUBROOMS = {
         {"", "jobscript"},
         {"study"},
     ],
-    "io": [{"files"}, {"hdf5", "lock", "safetensors"}, {"checkpoint", "kinds", "tokens", "trace"}],
+    "io": [{"files"}, {"hdf5", "lock", "safetensors"}, {"checkpoint", "kinds", "tiers", "tokens", "trace"}],
     "comm": [{"operations"}, {"nccl"}, {"world"}, {"collectives", "hang"}],
     "device": [{""}, {"simulated"}],
     "kernels": [
@@ -75,6 +75,7 @@ LIBRARIES = {
     "oneDNN": (r"(oneapi/.*/)?dnnl.*", r"kernels/cpu/.*"),
     "OpenMP": (r"omp\.h", r"kernels/(common/parallel_for\.hpp|cpu/.*)"),
     "MPI": (r"mpi\w*\.h", r"src/comm/.*|src/io/checkpoint/collective_write\.cpp"),
+    "liburing": (r"liburing\.h", r"src/io/tiers/.*"),
     "HDF5": (r"hdf5\w*\.h|H5\w+\.h", r"src/io/.*"),
     "xxHash": (r"xxh\w*\.h", r"src/io/.*"),
     "Boost": (r"boost/.*", r"src/config/.*"),

@@ -12,6 +12,7 @@
 #include "scratch.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/io/injected.hpp"
 
 namespace shoal::test {
 namespace of_nvme_tier_test {

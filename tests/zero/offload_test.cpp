@@ -8,6 +8,7 @@
 #include "shoal/device/memory.hpp"
 #include "shoal/zero/engine.hpp"
 #include "shoal/zero/state_places.hpp"
+#include "shoal/zero/update_tiles.hpp"
 #include "small_gpt.hpp"
 #include "support/mpi_main.hpp"
 

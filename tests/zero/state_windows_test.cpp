@@ -8,6 +8,7 @@
 #include "late_tier.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/zero/state_places.hpp"
+#include "shoal/zero/update_tiles.hpp"
 
 namespace shoal::zero::test {
 namespace of_state_windows_test {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <string>
 
 #include "shoal/comm/world.hpp"
 #include "shoal/io/io_mode.hpp"
@@ -25,8 +24,7 @@ struct LockProbe {
 /// Collective. Uses and removes `file`, which must not exist.
 LockProbe lock_probe(comm::World& world, const std::filesystem::path& file);
 
-/// Bytes that are free on the directory's disk for users, and the name of its file system: "Lustre", "ext4", or its number.
+/// Bytes that are free on the directory's disk for users.
 std::size_t free_disk_bytes(const std::filesystem::path& directory);
-std::string file_system_of(const std::filesystem::path& directory);
 
 }  // namespace shoal::io

@@ -4,7 +4,6 @@
 // has a checksum in memory, which is compared when the block comes up.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,21 +12,12 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
-#include "shoal/base/names.hpp"
 #include "shoal/device/tier.hpp"
 #include "shoal/io/nvme_options.hpp"
 
 namespace shoal::io {
 
 struct BlockRange;
-
-/// How a rank reads and writes: by io_uring, with memory that is registered with the system or without, or by threads, where
-/// the system does not allow io_uring.
-enum class DiskAccess : std::uint8_t { uring_registered, uring, threads };
-inline constexpr std::array disk_access_names = {Named{DiskAccess::uring_registered, "io_uring, registered memory"},
-                                                 Named{DiskAccess::uring, "io_uring"},
-                                                 Named{DiskAccess::threads, "threads"}};
-constexpr const auto& table_of(DiskAccess) { return disk_access_names; }
 
 class NvmeTier final : public device::Tier {
  public:
@@ -58,9 +48,5 @@ class NvmeTier final : public device::Tier {
                  const std::function<void(std::size_t first, Span<std::byte> part)>& use);
   std::unique_ptr<State> state_;
 };
-
-/// Damage on purpose (fault.kind): the next block that goes down is changed on the disk; the next transfer fails.
-void flip_next_block();
-void fail_next_transfer();
 
 }  // namespace shoal::io

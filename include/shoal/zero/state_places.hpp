@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which tier each unit's states wait ([Note: tiers] in base/memory.hpp), and the tiles in which those that kernels do not
-// reach come to memory.
+// In which tier each unit's states wait ([Note: tiers] in base/memory.hpp).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +8,6 @@
 #include "shoal/base/memory.hpp"
 #include "shoal/zero/options.hpp"
 #include "shoal/zero/stages.hpp"
-#include "shoal/zero/states.hpp"
 
 namespace shoal::zero {
 
@@ -27,11 +25,5 @@ std::vector<StatePlaces> state_places(const OffloadOptions& options, const Stage
 
 /// The part of the optimizer's states that is not on the device: elements of those units by all elements.
 double offloaded_part(const std::vector<StatePlaces>& places, const std::vector<ShardLayout>& layouts);
-
-inline constexpr std::size_t tile_elements = std::size_t{1} << 18U;  // a disk wants requests of 1 MiB
-
-/// All tiles of an update, in their order. moved: by unit, whether kernels do not reach some of its states. A unit that is
-/// not moved is one tile, and so keeps the addresses and calls of a run without tiers.
-std::vector<Tile> update_tiles(const std::vector<ShardLayout>& layouts, const std::vector<bool>& moved);
 
 }  // namespace shoal::zero

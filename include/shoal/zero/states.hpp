@@ -15,6 +15,7 @@
 #include "shoal/model/unit.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/zero/stages.hpp"
+#include "shoal/zero/update_tiles.hpp"
 
 namespace shoal::zero {
 
@@ -30,14 +31,6 @@ std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units
 struct MessagesOfStates {
   comm::Collectives collectives = comm::Collectives::reproducible;  ///< by which updated parameters are gathered
   bool of_masters = false;                                          ///< the caller sends masters (sync/average.hpp)
-};
-
-/// A part of a unit that is updated at a time: all that this rank updates of it, or a tile of it if kernels do not reach
-/// some of its states.
-struct Tile {
-  int unit = 0;
-  Range elements;  ///< of the unit's flat buffer, within ShardLayout::optimizer
-  bool moved = false;
 };
 
 class States {

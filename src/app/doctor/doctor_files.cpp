@@ -11,6 +11,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/notation.hpp"
 #include "shoal/io/disk_probe.hpp"
+#include "shoal/io/file_system.hpp"
 #include "shoal/io/hdf5.hpp"
 #include "shoal/io/target.hpp"
 

@@ -12,7 +12,6 @@
 #include "shoal/base/pump.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/injected.hpp"
-#include "shoal/io/nvme_tier.hpp"
 
 namespace shoal::app {
 

@@ -67,8 +67,11 @@ class File {
   int descriptor_ = -1;
 };
 
-/// Returns true once after fail_next_write() (io/injected.hpp): this write has to fail.
+/// Each returns true once after its call in io/injected.hpp: this write, or transfer to a tier, has to fail; this block has
+/// to be changed on the disk.
 bool write_is_to_fail();
+bool transfer_is_to_fail();
+bool block_is_to_flip();
 
 /// Removes what a killed run left under a temporary name: a regular file, or a link (not its target). Anything else is an
 /// Error.

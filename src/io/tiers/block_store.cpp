@@ -2,7 +2,6 @@
 #include "io/tiers/block_store.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -15,8 +14,6 @@ namespace {
 
 static_assert(sector == device::Tier::alignment && BlockStore::block_bytes % sector == 0);
 
-std::atomic<bool> flips = false, fails = false;
-
 std::unique_ptr<DiskQueue> open_queue(int file, std::size_t depth, Span<std::byte> staging, DiskAccess access,
                                       std::vector<std::string>& warnings) {
   if (access == DiskAccess::threads) return thread_queue(file, depth);
@@ -28,9 +25,6 @@ std::unique_ptr<DiskQueue> open_queue(int file, std::size_t depth, Span<std::byt
 }
 
 }  // namespace
-
-void flip_next_block() { flips = true; }
-void fail_next_transfer() { fails = true; }
 
 BlockStore::BlockStore(std::uint64_t bytes, const NvmeOptions& options, DiskAccess access, Span<std::byte> staging)
     : file_(options.dir, bytes),
@@ -80,7 +74,7 @@ BlockStore::Number BlockStore::start_up(const BlockRange& range, Span<std::byte>
 BlockStore::Number BlockStore::start_down(const BlockRange& range, Span<const std::byte> memory) {
   sums_.set(range.buffer, range.bytes.begin / block_bytes, memory);
   const Span<std::byte> from(const_cast<std::byte*>(memory.data()), memory.size());  // a write leaves it as it is
-  return add({true, flips.exchange(false), range, memory, request(true, range, range.bytes, from)});
+  return add({true, block_is_to_flip(), range, memory, request(true, range, range.bytes, from)});
 }
 
 std::optional<WrongBlock> BlockStore::finish(Number number) {
@@ -88,7 +82,7 @@ std::optional<WrongBlock> BlockStore::finish(Number number) {
   if (found == transfers_.end()) return std::nullopt;
   const Transfer transfer = found->second;
   transfers_.erase(found);
-  if (fails.exchange(false)) throw SystemError(std::strerror(EIO));
+  if (transfer_is_to_fail()) throw SystemError(std::strerror(EIO));
   if (transfer.request != 0) queue_->finish(transfer.request);
   const BlockRange& range = transfer.range;
   if (transfer.down) {

@@ -14,7 +14,8 @@
 #include "io/tiers/direct_file.hpp"
 #include "io/tiers/disk_queue.hpp"
 #include "shoal/base/types.hpp"
-#include "shoal/io/nvme_tier.hpp"
+#include "shoal/device/tier.hpp"
+#include "shoal/io/nvme_options.hpp"
 
 namespace shoal::io {
 

@@ -10,7 +10,7 @@
 
 #include "io/tiers/aligned_memory.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/io/disk_probe.hpp"
+#include "shoal/io/file_system.hpp"
 
 namespace shoal::io {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "shoal/base/types.hpp"
-#include "shoal/io/nvme_tier.hpp"
+#include "shoal/io/nvme_options.hpp"
 
 namespace shoal::io {
 

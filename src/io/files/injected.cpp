@@ -10,13 +10,21 @@ namespace shoal::io {
 
 namespace {
 
-std::atomic<bool> next_write_fails = false;
+std::atomic<bool> next_write_fails = false, next_transfer_fails = false, next_block_flips = false;
+
+/// Returns true once after it was set.
+bool taken(std::atomic<bool>& flag) { return flag.load(std::memory_order_relaxed) && flag.exchange(false); }
 
 }  // namespace
 
 void fail_next_write() { next_write_fails = true; }
 
-bool write_is_to_fail() { return next_write_fails.load(std::memory_order_relaxed) && next_write_fails.exchange(false); }
+void fail_next_transfer() { next_transfer_fails = true; }
+void flip_next_block() { next_block_flips = true; }
+
+bool write_is_to_fail() { return taken(next_write_fails); }
+bool transfer_is_to_fail() { return taken(next_transfer_fails); }
+bool block_is_to_flip() { return taken(next_block_flips); }
 
 void flip_byte(const std::filesystem::path& path) {
   File file(path, File::Mode::write);
