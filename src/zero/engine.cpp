@@ -30,12 +30,6 @@ float clip_factor(double norm, double limit) {
   return limit == 0 ? 1.0F : static_cast<float>(std::min(1.0, limit / (norm + 1e-6)));
 }
 
-std::vector<Where> optimizer_places(const std::vector<StatePlaces>& places) {
-  std::vector<Where> result;
-  for (const StatePlaces& of_unit : places) result.push_back(of_unit.optimizer);
-  return result;
-}
-
 std::vector<Where> gradient_places(const std::vector<StatePlaces>& places) {
   std::vector<Where> result;
   for (const StatePlaces& of_unit : places) result.push_back(of_unit.gradients);
@@ -105,8 +99,7 @@ Engine::Members::Members(const EngineOptions& how, const RankGroups& rank_groups
       layouts(shard_layouts(units, how.zero, rank_groups, how.parts)),
       places(state_places(how.offload, stage_of(how.zero), layouts)),
       states(units, layouts, how.dtype, how.capacity.training ? optimizer->moment_names() : std::vector<std::string>{},
-             rank_groups, memory, {how.gradients.collectives, how.sends_masters},
-             how.capacity.training ? optimizer_places(places) : std::vector<Where>{}),
+             rank_groups, memory, {how.gradients.collectives, how.sends_masters}, places),
       copies(units, layouts, rank_groups, how.capacity.training ? std::optional(how.gradients.dtype) : std::nullopt, memory),
       passes(options.model, options.capacity, options.parts, options.order, gathers_units(layouts)) {
   if (options.capacity.training) {

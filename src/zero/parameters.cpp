@@ -8,6 +8,7 @@
 #include "fill_with_nan.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/kernels/bytes.hpp"
 
 namespace shoal::zero {
@@ -27,6 +28,7 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
     : layouts_(layouts),
       states_(states),
       secondary_(layouts, states.dtype(), options.zero, groups, memory),
+      fetches_(layouts, states, memory),
       groups_(groups),
       gathers_(gathers_units(layouts)),
       gatherer_(make_gatherer(options.zero, options.collectives, groups)),
@@ -61,6 +63,7 @@ void Parameters::begin(std::size_t pass) {
   require(held_ == 0, "a pass begins while parameters of the one before are in use");
   pass_ = &passes_.at(pass);
   use_ = lifetimes_ended_ = 0;
+  fetches_.begin(pass_->plan.gather_lifetimes);
 }
 
 const void* Parameters::acquire(int unit) {
@@ -126,7 +129,8 @@ void Parameters::start_gather(const GatherLifetime& lifetime) {
   if (near) {
     secondary_.copy_shard(lifetime.unit, whole(lifetime));
   } else {
-    const Span<std::byte> own = states_.parameters(lifetime.unit);
+    const bool moved = !device::kernels_reach(states_.places(lifetime.unit).params);
+    const Span<std::byte> own = moved ? fetches_.next() : states_.parameters(lifetime.unit);
     kernels::copy_bytes(own.size(), own.data(), whole(lifetime).data() + layout.shard.begin * size);
   }
   comm::Reducer& gatherer = near ? *near_gatherer_ : *gatherer_;

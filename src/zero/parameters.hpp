@@ -15,6 +15,7 @@
 #include "shoal/zero/stages.hpp"
 #include "shoal/zero/states.hpp"
 #include "zero/gather_plan.hpp"
+#include "zero/parameter_fetches.hpp"
 #include "zero/publishing_order.hpp"
 #include "zero/secondary.hpp"
 
@@ -80,6 +81,7 @@ class Parameters {
   std::vector<ShardLayout> layouts_;
   States& states_;
   Secondary secondary_;
+  ParameterFetches fetches_;
   RankGroups groups_;
   bool gathers_;
   // For gathers from all ranks, for gathers from the second partition, and for the all-gather after an update.

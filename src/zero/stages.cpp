@@ -44,7 +44,8 @@ std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& uni
     const Range whole = {0, unit.elements};
     layout.elements = unit.elements;
     layout.shard = shard_of(unit.elements, groups.rank, groups.ranks);
-    layout.gathered = several && stage.shards_parameters && unit.elements >= options.persist_below;
+    layout.gathered =
+        (several || options.gathers_alone) && stage.shards_parameters && unit.elements >= options.persist_below;
     layout.published = several && stage.shards_optimizer && !layout.gathered;
     layout.parameters = layout.gathered ? layout.shard : whole;
     layout.gradients = stage.shards_gradients ? layout.shard : whole;

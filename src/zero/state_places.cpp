@@ -6,6 +6,9 @@ namespace shoal::zero {
 std::vector<StatePlaces> state_places(const OffloadOptions& options, const Stage& stage,
                                       const std::vector<ShardLayout>& layouts) {
   std::vector<StatePlaces> places(layouts.size());
+  for (std::size_t u = 0; u < layouts.size(); ++u) {
+    if (layouts[u].gathered) places[u].params = options.params;
+  }
   if (options.optimizer == Where::device || !stage.shards_optimizer) return places;
   std::size_t all = 0, down = 0;
   for (const ShardLayout& layout : layouts) all += layout.elements;
@@ -13,7 +16,8 @@ std::vector<StatePlaces> state_places(const OffloadOptions& options, const Stage
   for (std::size_t u = layouts.size(); u-- > 0;) {
     if (static_cast<double>(down + layouts[u].elements) > most) break;
     down += layouts[u].elements;
-    places[u] = {options.optimizer, stage.shards_gradients ? Where::cpu : Where::device};
+    places[u].optimizer = options.optimizer;
+    if (stage.shards_gradients) places[u].gradients = Where::cpu;
   }
   return places;
 }

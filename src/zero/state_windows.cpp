@@ -2,12 +2,12 @@
 #include "zero/state_windows.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/device/memory.hpp"
+#include "zero/aligned_memory.hpp"
 
 namespace shoal::zero {
 
@@ -19,11 +19,6 @@ std::size_t window_bytes(const StateWindows::States& states) {
   std::size_t bytes = 0;
   for (const Span<std::byte> state : states) bytes += round_up(state.size(), alignment);
   return bytes;
-}
-
-std::byte* aligned(std::byte* at) {
-  return reinterpret_cast<std::byte*>(
-      round_up(reinterpret_cast<std::uintptr_t>(at), alignment));  // NOLINT(performance-no-int-to-ptr)
 }
 
 device::Tier& tier_of(Span<const std::byte> state) {
@@ -38,14 +33,8 @@ StateWindows::StateWindows(std::vector<States> tiles, Memory& memory) : tiles_(s
   std::size_t bytes = 0;
   for (const States& tile : tiles_) bytes = std::max(bytes, window_bytes(tile));
   if (bytes == 0) return;
-  // Transfers want another alignment than memory has.
-  const Span<std::byte> all =
-      memory.take<std::byte>(device::windows_kind(), windows * bytes + alignment, "windows of offloaded states");
-  std::byte* at = aligned(all.data());
-  for (Window& window : windows_) {
-    window.memory = {at, bytes};
-    if (!memory.counting()) at += bytes;
-  }
+  const Span<std::byte> all = take_for_transfers(memory, windows * bytes, "windows of offloaded states");
+  for (std::size_t w = 0; w < windows; ++w) windows_[w].memory = all.subspan(w * bytes, bytes);
 }
 
 /// Calls use(state, its place in the window).
@@ -108,6 +97,12 @@ void StateWindows::close(bool changed) {
   open_ = false;
   if (++opened_ < tiles_.size()) return;
   opened_ = brought_ = 0;
+}
+
+void StateWindows::finish() {
+  for (Window& window : windows_) {
+    if (!window.up) wait(window);
+  }
 }
 
 void StateWindows::forget() {

@@ -40,6 +40,8 @@ class StateWindows {
   }
   /// Ends the use of the open tile. changed: it goes down.
   void close(bool changed);
+  /// Waits for all that goes down.
+  void finish();
   /// Forgets what was brought up for the next sweep: the states were written by others.
   void forget();
 

@@ -56,21 +56,28 @@ bool gathers_initial(const model::UnitLayout& unit, const ShardLayout& layout, i
 
 States::States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
                const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory,
-               const MessagesOfStates& messages, const std::vector<Where>& places)
-    : units_(units), layouts_(layouts), dtype_(dtype), groups_(groups), moment_names_(moments), moments_(moments.size()) {
+               const MessagesOfStates& messages, std::vector<StatePlaces> places)
+    : units_(units),
+      layouts_(layouts),
+      places_(std::move(places)),
+      dtype_(dtype),
+      groups_(groups),
+      moment_names_(moments),
+      moments_(moments.size()) {
+  places_.resize(units_.size());
   const bool rounded = dtype != DType::f32;
   std::vector<bool> moved(units.size(), false);
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const ShardLayout& layout = layouts_[u];
     const bool sent = messages.of_masters || gathers_initial(units_[u], layout, groups.ranks);
     const Use of_master = sent ? Use::messages : Use::kernels;
-    const Where where = places.empty() ? Where::device : places[u];
-    moved[u] = !device::kernels_reach(where);
+    const Where where = places_[u].optimizer;
+    moved[u] = !device::kernels_reach(where) || !device::kernels_reach(places_[u].params);
     Use of_parameters = layout.published ? comm::use_of(messages.collectives, groups.ranks) : Use::kernels;
     if (crosses_stages(units_, layouts_, u)) of_parameters = std::max(of_parameters, Use::messages);
     if (!rounded) of_parameters = std::max(of_parameters, of_master);
-    const Span<std::byte> parameters =
-        memory.take<std::byte>(Kind::parameters, layout.parameters.size() * size_of(dtype), "parameters", of_parameters);
+    const Span<std::byte> parameters = memory.take<std::byte>(Kind::parameters, layout.parameters.size() * size_of(dtype),
+                                                              "parameters", of_parameters, places_[u].params);
     parameters_.push_back(parameters);
     if (rounded) {
       master_.push_back(memory.take<float>(Kind::master, layout.optimizer.size(), "master parameters", of_master, where));
@@ -100,6 +107,12 @@ std::vector<Span<std::byte>> States::moved_states(const Tile& tile) const {
     return std::as_writable_bytes(state.subspan(tile.elements.begin - layouts_[u].optimizer.begin, tile.elements.size()));
   };
   std::vector<Span<std::byte>> states;
+  if (!device::kernels_reach(places_[u].params)) {
+    const std::size_t size = size_of(dtype_);
+    const std::size_t first = tile.elements.begin - layouts_[u].parameters.begin;
+    states.push_back(parameters_[u].subspan(first * size, tile.elements.size() * size));
+  }
+  if (device::kernels_reach(places_[u].optimizer)) return states;
   if (dtype_ != DType::f32) states.push_back(part_of(master_[u]));
   for (const auto& moment : moments_) states.push_back(part_of(moment[u]));
   return states;
@@ -112,6 +125,9 @@ Span<T> States::here(Span<T> state) const {
 
 void States::prefetch() {
   if (windows_ != nullptr) windows_->begin_sweep();
+}
+void States::finish_moves() {
+  if (windows_ != nullptr) windows_->finish();
 }
 void States::forget_prefetched() {
   if (windows_ != nullptr) windows_->forget();
@@ -156,12 +172,15 @@ void States::initialize(std::uint64_t seed) {
 void States::round_masters() {
   if (dtype_ == DType::f32) return;
   forget_prefetched();
-  for_each_tile(false, [&](const Tile& tile) {
+  const bool moves_parameters = std::any_of(places_.begin(), places_.end(),
+                                            [](const StatePlaces& places) { return !device::kernels_reach(places.params); });
+  for_each_tile(moves_parameters, [&](const Tile& tile) {
     const auto u = static_cast<std::size_t>(tile.unit);
     const Range kept = intersection(layouts_[u].parameters, tile.elements);
     if (kept.empty()) return;
     const Span<float> master = master_[u].subspan(kept.begin - layouts_[u].optimizer.begin, kept.size());
-    kernels::narrow(dtype_, kept.size(), here(master).data(), parameter(tile.unit, kept.begin));
+    const Span<std::byte> rounded = {parameter(tile.unit, kept.begin), kept.size() * size_of(dtype_)};
+    kernels::narrow(dtype_, kept.size(), here(master).data(), here(rounded).data());
   });
 }
 
@@ -176,7 +195,7 @@ void States::step(int unit, Range range, Span<const float> gradient, const optim
     slice.gradient = gradient.subspan(r.begin - range.begin, r.size());
     slice.master = here(master_[u].subspan(r.begin - begin, r.size()));
     slice.dtype = dtype_;
-    if (dtype_ != DType::f32) slice.parameters = {parameter(unit, r.begin), r.size() * size_of(dtype_)};
+    if (dtype_ != DType::f32) slice.parameters = here(Span<std::byte>(parameter(unit, r.begin), r.size() * size_of(dtype_)));
     for (const auto& moment : moments_) slice.moments.push_back(here(moment[u].subspan(r.begin - begin, r.size())));
     slice.decay = part.decay;
     optimizer.step(slice, step);

@@ -155,7 +155,7 @@ TEST(CommandLine, HelpLooksAtNothingElse) {
 }
 
 TEST(CommandLine, NamesWhatIsNotBuilt) {
-  const Invocation run = parsed(train, {"--zero.tile_linear=2", "--activation.partition", "--offload.params=none"});
+  const Invocation run = parsed(train, {"--zero.tile_linear=2", "--activation.partition", "--activation.offload=false"});
   EXPECT_THAT(run.not_built, testing::UnorderedElementsAre("zero.tile_linear", "activation.partition"));
   EXPECT_THAT(parsed(train, {"--zero.tile_linear=1", "--train.dtype=bf16"}).not_built, IsEmpty());
 }

@@ -384,7 +384,7 @@ TEST_F(DeepSpeed, OffloadAndKeptActivations) {
   EXPECT_EQ(value(nvme, "nvme.queue_depth"), "32");
   EXPECT_EQ(value(nvme, "activation.partition"), "true");
   EXPECT_EQ(value(nvme, "activation.checkpoint_interval"), "3");
-  EXPECT_THAT(nvme.not_built, testing::UnorderedElementsAre("offload.params", "activation.partition"));
+  EXPECT_THAT(nvme.not_built, testing::UnorderedElementsAre("activation.partition"));
   const Invocation none = run(R"({"train_batch_size": 8, "aio": {"queue_depth": 32}})");
   EXPECT_THAT(none.not_built, IsEmpty());
   EXPECT_THAT(none.notes, Contains("ds.json:1: aio.queue_depth = 32: no effect: nothing is offloaded to NVMe"));
@@ -502,8 +502,8 @@ TEST_F(DeepSpeed, KeysThatBeginWithAnUnderscoreAreComments) {
 
 TEST_F(DeepSpeed, WhatIsNotBuiltIsNamedByADryRun) {
   const std::string json =
-      R"({"train_batch_size": 8, "sequence_parallel_size": 2, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})";
-  EXPECT_THAT(run(json).not_built, testing::UnorderedElementsAre("offload.params", "sequence_parallel_size"));
+      R"({"train_batch_size": 8, "sequence_parallel_size": 2, "activation_checkpointing": {"partition_activations": true}})";
+  EXPECT_THAT(run(json).not_built, testing::UnorderedElementsAre("activation.partition", "sequence_parallel_size"));
 }
 
 TEST_F(DeepSpeed, EveryCommandThatTakesOptionsTakesIt) {

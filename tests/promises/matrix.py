@@ -38,6 +38,7 @@ CHANGES_NOTHING = {
     "zero.persist_below": (0, 4000),  # elements; 4000 is between the sizes of the embedding and of a block
     "offload.optimizer": ("none", "cpu", "nvme"),
     "offload.optimizer_ratio": (1, 0.5),
+    "offload.params": ("none", "cpu", "nvme"),
 }
 FACTORS = {**DECIDES, **CHANGES_NOTHING}
 OF_STAGE_3 = ("zero.prefetch_units", "zero.reshard_after_forward", "zero.persist_below", "zero.hpz_size")
@@ -56,6 +57,8 @@ def in_effect(row):
         idle = (*idle, "offload.optimizer")
     if row["zero.stage"] == 0 or row["offload.optimizer"] == "none":
         idle = (*idle, "offload.optimizer_ratio")
+    if row["zero.stage"] != 3 or row["zero.hpz_size"] != "off":
+        idle = (*idle, "offload.params")
     return [name for name in FACTORS if name not in idle]
 
 
@@ -63,7 +66,7 @@ def can_meet(choice):
     """True if some row has these values together, with all of them in effect."""
     given = dict(choice)
     row = {"micro_batches": 8, **{name: values[0] for name, values in FACTORS.items() if name != "micro_batches"}}
-    row |= {"ranks": 2, "zero.stage": 3, "offload.optimizer": "cpu"} | given
+    row |= {"ranks": 2, "zero.stage": 3, "zero.hpz_size": "off", "offload.optimizer": "cpu"} | given
     return allowed(row) and set(given) <= set(in_effect(row))
 
 
@@ -76,7 +79,7 @@ class Matrix(Rows):
     def trajectory_of(self, row):
         options = [f"--{name}={row[name]}" for name in in_effect(row) if "." in name]
         options += [f"--batch.global={row['micro_batches'] * DECK['batch']['micro']}", "--output.overwrite"]
-        if "--offload.optimizer=nvme" in options:
+        if {"--offload.optimizer=nvme", "--offload.params=nvme"} & set(options):
             options.append(f"--nvme.dir={self.dir}")
         if row["ranks"] > 2:
             options.append("--comm.ranks_per_node=2")

@@ -33,6 +33,7 @@ EngineOptions options(const Case& of, const OffloadOptions& offload) {
   o.optimizer.kind = of.optimizer;
   o.micro_batches = micro_batches;
   o.offload = offload;
+  o.zero.gathers_alone = !device::kernels_reach(offload.params);
   return o;
 }
 
@@ -95,6 +96,24 @@ TEST(Offload, ChangesNoBit) {
     for (const auto& [where, ratio] : {std::pair(Where::cpu, 1.0), {Where::nvme, 1.0}, {Where::nvme, 0.4}}) {
       SCOPED_TRACE(testing::Message() << name_of(where) << ' ' << ratio);
       EXPECT_EQ(trained(options(of, {where, ratio, Where::device})), expected);
+    }
+  }
+}
+
+/// Parameters come up for each use; units below a limit stay.
+TEST(Offload, OfParametersChangesNoBit) {
+  for (const Case& of : {Case{3}, Case{3, DType::bf16, DType::bf16}, Case{3, DType::f16}}) {
+    for (const std::size_t persist_below : {std::size_t{0}, std::size_t{40'000}}) {
+      SCOPED_TRACE(testing::Message() << name_of(of.dtype) << ", " << persist_below);
+      const auto trained_with = [&](const OffloadOptions& offload) {
+        EngineOptions o = options(of, offload);
+        o.zero.persist_below = persist_below;
+        return trained(o);
+      };
+      const Results expected = trained_with({});
+      EXPECT_EQ(trained_with({Where::device, 1, Where::cpu}), expected);
+      EXPECT_EQ(trained_with({Where::device, 1, Where::nvme}), expected);
+      EXPECT_EQ(trained_with({Where::nvme, 1, Where::nvme}), expected);
     }
   }
 }

@@ -22,6 +22,8 @@ struct ZeroOptions {
   double max_live_mb = 0;             ///< most gathered parameters, in 10^6 bytes; 0: as much as prefetch_units takes
   std::size_t persist_below = 0;      ///< units of fewer elements stay whole (stage 3)
   bool reshard_after_forward = true;  ///< false: a gathered unit is kept until its backward is over (stage 3)
+  /// One rank gathers, too: its parameters wait in a tier that kernels do not reach, and come up for each use (stage 3).
+  bool gathers_alone = false;
   /// Number of consecutive ranks that keep a second partition of the parameters (stage 3; zero/secondary.hpp). There is none
   /// if it is 0, or not less than the number of ranks. whole_node means the ranks of a node, and is replaced by their number
   /// before an engine is made.

@@ -15,11 +15,13 @@ namespace shoal::zero {
 struct StatePlaces {
   Where optimizer = Where::device;  ///< moments, and masters if parameters have 16 bits
   Where gradients = Where::device;  ///< reduced gradients; memory in any case
+  Where params = Where::device;     ///< parameters, which in fp32 are the masters
   bool operator==(const StatePlaces&) const = default;
 };
 
 /// By unit. The last units go down, as many as have at most options.optimizer_ratio of the elements that this rank updates.
-/// Gradients go down with them where only shards are kept, as far as memory of the host.
+/// Gradients go down with them where only shards are kept, as far as memory of the host. Parameters go down if they are
+/// gathered for each use.
 std::vector<StatePlaces> state_places(const OffloadOptions& options, const Stage& stage,
                                       const std::vector<ShardLayout>& layouts);
 

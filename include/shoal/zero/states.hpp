@@ -15,6 +15,7 @@
 #include "shoal/model/unit.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/zero/stages.hpp"
+#include "shoal/zero/state_places.hpp"
 #include "shoal/zero/update_tiles.hpp"
 
 namespace shoal::zero {
@@ -35,19 +36,19 @@ struct MessagesOfStates {
 
 class States {
  public:
-  /// moments: names of the optimizer's states; none if nothing is trained. places: by unit, the tier of moments, and of
-  /// masters if parameters have 16 bits; empty: all are on the device.
+  /// moments: names of the optimizer's states; none if nothing is trained. places: by unit; empty: all are on the device.
   States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
          const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory,
-         const MessagesOfStates& messages = {}, const std::vector<Where>& places = {});
+         const MessagesOfStates& messages = {}, std::vector<StatePlaces> places = {});
   ~States();
 
   DType dtype() const { return dtype_; }
-  /// The elements ShardLayout::parameters of the unit, in the model's dtype.
+  /// The elements ShardLayout::parameters of the unit, in the model's dtype. They may wait in a tier.
   Span<std::byte> parameters(int unit) const { return parameters_[static_cast<std::size_t>(unit)]; }
   /// The elements ShardLayout::optimizer of the unit's master parameters, in fp32. If the model computes in fp32 they are
   /// the parameters.
   Span<float> master(int unit) const { return master_[static_cast<std::size_t>(unit)]; }
+  const StatePlaces& places(int unit) const { return places_[static_cast<std::size_t>(unit)]; }
   const ShardLayout& layout(int unit) const { return layouts_[static_cast<std::size_t>(unit)]; }
 
   /// Adam's second moment of the unit, on this rank's shard.
@@ -58,7 +59,9 @@ class States {
 
   /// Starts to bring up what the next for_each_tile() begins with.
   void prefetch();
-  /// Undoes it: the states are not updated, or are written by others.
+  /// Waits until all that for_each_tile() has changed is where it waits: before others read it there.
+  void finish_moves();
+  /// Undoes prefetch(): the states are not updated, or are written by others.
   void forget_prefetched();
   /// Calls use(tile) for all that this rank updates, tile by tile, in the order of units. changed: use writes states.
   void for_each_tile(bool changed, const std::function<void(const Tile& tile)>& use);
@@ -106,6 +109,7 @@ class States {
 
   std::vector<model::UnitLayout> units_;
   std::vector<ShardLayout> layouts_;
+  std::vector<StatePlaces> places_;
   DType dtype_;
   RankGroups groups_;
   std::vector<Span<std::byte>> parameters_;  // by unit

@@ -23,7 +23,10 @@ zero::EngineOptions engine_options(const config::Options& options, const RankLay
   engine.capacity.checkpoint_interval = options.activation.checkpoint_interval;
   engine.optimizer = options.optimizer;
   engine.zero = options.zero;
-  engine.offload = options.offload;
+  if (training) {
+    engine.offload = options.offload;
+    engine.zero.gathers_alone = !device::kernels_reach(options.offload.params);
+  }
   if (decoding) engine.zero.stage = 0;  // one rank continues a text by itself
   if (!training) engine.zero.hpz_size = 0;
   if (engine.zero.hpz_size == zero::ZeroOptions::whole_node)

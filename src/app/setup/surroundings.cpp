@@ -33,9 +33,11 @@ void require_features(const config::TrainOptions& train) {
 }
 
 void require_tiers(const zero::OffloadOptions& offload) {
-  require_input(offload.optimizer == Where::device || device::kernels_reach(Where::cpu),
-                "offload.optimizer = ", name_of(offload.optimizer), ": this program computes on the ",
-                name_of(device::kind()), ", from which nothing is offloaded yet; allowed: none");
+  for (const auto& [name, where] : {std::pair("offload.optimizer", offload.optimizer), {"offload.params", offload.params}}) {
+    require_input(where == Where::device || device::kernels_reach(Where::cpu), name, " = ", name_of(where),
+                  ": this program computes on the ", name_of(device::kind()),
+                  ", from which nothing is offloaded yet; allowed: none");
+  }
 }
 
 /// Finds the bytes that a rank may take, where they are known: not on GPUs without memory.limit. The least of all ranks,

@@ -15,17 +15,26 @@ namespace shoal::app {
 
 namespace {
 
-/// "0.47 of the optimizer's states (units h.6 to ln_f)".
-std::string offloaded_text(const ResolvedRun& resolved) {
+/// "moments and masters", "0.47 of the optimizer's states (units h.6 to ln_f)".
+std::string optimizer_text(const ResolvedRun& resolved) {
   const std::vector<model::UnitLayout> units = model::layout(resolved.options.model);
   const auto layouts = zero::shard_layouts(units, resolved.engine.zero, {}, resolved.engine.parts);
   const auto places = zero::state_places(resolved.engine.offload, zero::stage_of(resolved.engine.zero), layouts);
   const double part = zero::offloaded_part(places, layouts);
-  if (part == 1) return "moments, and masters of 16-bit parameters";
+  if (part == 1) return resolved.engine.dtype == DType::f32 ? "moments" : "moments and masters";
   std::size_t first = 0;
   while (first < places.size() && places[first].optimizer == Where::device) ++first;
   if (first == places.size()) return "nothing: offload.optimizer_ratio is less than the last unit's part";
   return text(fixed(part, 2), " of the optimizer's states (units ", units[first].name, " to ", units.back().name, ")");
+}
+
+/// What waits in this tier; empty: nothing.
+std::string content_text(const ResolvedRun& resolved, Where where) {
+  const zero::OffloadOptions& offload = resolved.engine.offload;
+  std::string words;
+  if (offload.optimizer == where) words = optimizer_text(resolved);
+  if (offload.params == where) words += text(words.empty() ? "" : ", ", "parameters");
+  return words;
 }
 
 }  // namespace
@@ -49,17 +58,18 @@ std::unique_ptr<io::NvmeTier> open_nvme(comm::World& world, const ResolvedRun& r
 }
 
 TextRows tier_rows(const ResolvedRun& resolved, const io::NvmeTier* nvme) {
-  const zero::OffloadOptions& offload = resolved.engine.offload;
-  if (offload.optimizer == Where::device) return {};
-  std::string words = offloaded_text(resolved);
-  if (nvme != nullptr) {
-    words += text(": ", bytes_text(resolved.plan.bytes.in(Where::nvme)), " per rank in ", resolved.options.nvme.dir, ", by ",
-                  name_of(nvme->access()), nvme->direct() ? ", past the system's cache" : "");
-  } else {
-    words += ": in memory of the host";
-    if (device::kernels_reach(Where::cpu)) words += ", which is the device's here, so that this saves nothing";
+  TextRows rows;
+  if (const std::string there = content_text(resolved, Where::cpu); !there.empty()) {
+    const bool in_place = device::kernels_reach(Where::cpu);
+    rows.emplace_back("offload to cpu",
+                      text(there, in_place ? ": the device is the host here, so that this saves nothing" : ""));
   }
-  return {{text("offload to ", name_of(offload.optimizer)), words}};
+  if (const std::string there = content_text(resolved, Where::nvme); !there.empty() && nvme != nullptr) {
+    rows.emplace_back("offload to nvme", text(there, ": ", bytes_text(resolved.plan.bytes.in(Where::nvme)), " per rank in ",
+                                              resolved.options.nvme.dir, ", by ", name_of(nvme->access()),
+                                              nvme->direct() ? ", past the system's cache" : ""));
+  }
+  return rows;
 }
 
 }  // namespace shoal::app

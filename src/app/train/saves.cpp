@@ -87,7 +87,8 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
     const std::uint64_t own_bytes = io::BackgroundSave::copy_elements(slices) * sizeof(float);
     const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/write", own_bytes);
     // What is on a disk passes through memory piece by piece.
-    const bool moved = resolved_.options.offload.optimizer == Where::nvme;
+    const zero::OffloadOptions& offload = resolved_.options.offload;
+    const bool moved = offload.optimizer == Where::nvme || offload.params == Where::nvme;
     const io::IoMode mode = moved ? io::IoMode::independent : resolved_.options.checkpoint.io;
     bytes_ += io::save_checkpoint(world_, file, state, slices, mode);
   }

@@ -64,8 +64,8 @@ std::string problem_of(const Fault& fault, const Options& o, int ranks) {
     return text(name, " needs a file that is written; set checkpoint.every, or trace.level");
   }
   const bool of_tier = fault.kind == FaultKind::tier_flip || fault.kind == FaultKind::tier_error;
-  if (of_tier && o.offload.optimizer != Where::nvme) {
-    return text(name, " needs states on a disk; set offload.optimizer = nvme");
+  if (of_tier && o.offload.optimizer != Where::nvme && o.offload.params != Where::nvme) {
+    return text(name, " needs states on a disk; set offload.optimizer = nvme, or offload.params = nvme");
   }
   return {};
 }

@@ -249,10 +249,6 @@ std::vector<Row> activation_rows() {
 }
 
 std::vector<Row> offload_rows() {
-  const auto used_by = [](Row row, const UsedBy& by) {
-    row.used_by = by;
-    return row;
-  };
   const std::vector<UsedBy> on_disk = {{"offload.optimizer", {"nvme"}}, {"offload.params", {"nvme"}}};
   return {
       {"offload.optimizer", in(&Options::offload, &OffloadOptions::optimizer), "", one_of(names<Where>()),
@@ -262,9 +258,11 @@ std::vector<Row> offload_rows() {
            "memory, as the host is the device",
            "Set it to nvme if optimizer states do not fit into memory."),
        UsedBy{"zero.stage", {"1", "2", "3"}}},
-      used_by(later("offload.params", "none", "", one_of({"none", "cpu", "nvme"}),
-                    about("stage 3: where parameters are stored")),
-              {"zero.stage", {"3"}}),
+      {"offload.params", in(&Options::offload, &OffloadOptions::params), "", one_of(names<Where>()),
+       about(
+           "stage 3: where parameters wait; they come up for each use, also on one rank. On processors cpu saves no memory",
+           "Set it to nvme, too, if parameters do not fit into memory."),
+       UsedBy{"zero.stage", {"3"}}},
       {"offload.optimizer_ratio", in(&Options::offload, &OffloadOptions::optimizer_ratio), "", between(0, 1),
        about("part of the optimizer's states that is offloaded: those of the last units of the model, whole ones"),
        UsedBy{"offload.optimizer", {"cpu", "nvme"}}},

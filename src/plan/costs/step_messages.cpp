@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <tuple>
 
@@ -137,7 +138,11 @@ StepMessages step_messages(const zero::EngineOptions& options, const zero::StepS
   if (exchanging > 1) {
     messages.small = std::make_shared<const Cost>(collectives.small(Grouping::consecutive(cluster.ranks(), exchanging)));
   }
-  if (ranks == 1) return messages;
+  if (ranks == 1) {  // parameters that wait in a tier are gathered by one rank, too, which sends nothing
+    const auto nothing = std::make_shared<const Cost>();
+    std::fill(messages.gather.begin(), messages.gather.end(), nothing);
+    return messages;
+  }
   check_effort(accumulation,
                schedule.reduced().size() * at(ranks) /
                    (accumulation.reduced_every_micro_step ? 1 : accumulation.micro_steps_per_round),
