@@ -15,7 +15,7 @@ inline Span<std::byte> take_for_transfers(Memory& memory, std::size_t bytes, con
   constexpr std::size_t alignment = device::Tier::alignment;
   const std::size_t whole = round_up(bytes, alignment);
   const Span<std::byte> taken = memory.take<std::byte>(device::windows_kind(), whole + alignment, label);
-  if (memory.counting()) return {nullptr, whole};
+  if (memory.counting()) return taken.first(whole);
   const std::size_t skipped =
       round_up(reinterpret_cast<std::uintptr_t>(taken.data()), alignment) - reinterpret_cast<std::uintptr_t>(taken.data());
   return taken.subspan(skipped, whole);

@@ -24,16 +24,19 @@ DECK = {
 
 class Offload(Program):
     def options(self, where, stage=2):
-        disk = [f"--nvme.dir={self.dir}"] if where == "nvme" else []
-        return [f"--zero.stage={stage}", f"--offload.optimizer={where}", *disk]
+        options = [f"--zero.stage={stage}", f"--offload.optimizer={where}"]
+        options += [f"--offload.params={where}"] if stage == 3 else []
+        return options + ([f"--nvme.dir={self.dir}"] if where == "nvme" else [])
 
     def test_no_bit_changes_and_any_run_resumes_any_other(self):
         for dtype in ("fp32", "bf16"):
             deck = self.deck(DECK, train={"dtype": dtype})
             whole = self.train(deck, "--zero.stage=1", ranks=2)
-            self.train(deck, *self.options("nvme", 1), "--train.steps=3", "--checkpoint.every=3", ranks=2, out=f"parts-{dtype}")
+            self.train(
+                deck, *self.options("nvme", 1), "--train.steps=3", "--checkpoint.every=3", ranks=2, out=f"parts-{dtype}"
+            )
             for steps, ranks, options in (
-                (4, 1, self.options("cpu", 3)),
+                (4, 1, self.options("nvme", 3)),
                 (5, 4, self.options("nvme", 3)),
                 (6, 2, self.options("nvme", 2)),
                 (7, 2, ["--zero.stage=0"]),
@@ -41,7 +44,9 @@ class Offload(Program):
                 last = self.train(deck, *options, f"--train.steps={steps}", "--checkpoint.resume=latest",
                                   "--checkpoint.every=1", ranks=ranks, out=f"parts-{dtype}")  # fmt: skip
             self.assertEqual(last["params_checksum"], whole["params_checksum"], dtype)
-            ended = self.train(deck, *self.options("nvme", 2), "--offload.optimizer_ratio=0.6", ranks=2, out=f"ratio-{dtype}")
+            ended = self.train(
+                deck, *self.options("nvme", 2), "--offload.optimizer_ratio=0.6", ranks=2, out=f"ratio-{dtype}"
+            )
             self.assertEqual(trajectory(ended), trajectory(whole))
 
     def test_bytes_are_where_the_plan_has_them(self):
@@ -53,6 +58,9 @@ class Offload(Program):
             for tier in run["tiers"].values():
                 self.assertEqual(tier["taken"], tier["planned"])
             states[where] = (run["state_bytes"]["taken"], run["tiers"])
+        params = self.train(deck, *self.options("nvme", 3), ranks=2, out="params")
+        self.assertGreaterEqual(params["tiers"]["nvme"]["taken"], states["nvme"][1]["nvme"]["taken"] * 1.4)
+        self.assertLess(params["state_bytes"]["taken"]["parameters"], states["none"][0]["parameters"] * 0.01)
         moments = states["none"][0]["moments"]
         self.assertEqual(states["cpu"][0]["moments"], 0)
         self.assertGreaterEqual(states["cpu"][1]["cpu"]["taken"], moments)
@@ -65,7 +73,7 @@ class Offload(Program):
     def test_the_banner_names_the_disk_and_the_way(self):
         deck = self.deck(DECK, train={"steps": 1})
         done = self.shoal("train", deck, *self.options("nvme"), f"--output.dir={self.dir / 'out'}")
-        self.assertRegex(done.stdout, r"#   offload to nvme +moments, .* per rank in .*, by (io_uring|threads)")
+        self.assertRegex(done.stdout, r"#   offload to nvme +moments: .* per rank in .*, by (io_uring|threads)")
         done = self.shoal("train", deck, *self.options("cpu"), f"--output.dir={self.dir / 'cpu'}")
         self.assertRegex(done.stdout, r"#   offload to cpu .*saves nothing")
 
