@@ -53,6 +53,24 @@ class Bench(Program):
             self.assertGreater(rates["update_s"], 0)
             self.assertGreater(min(rates["speedup"][who] for who in ("node_alone", "rank_alone")), 0)
 
+    def test_a_disk(self):
+        file = self.dir / "tiers.json"
+        done = self.shoal("bench", "tiers", f"--nvme.dir={self.dir}", "--size", "3MiB", "--output", file, ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        measured = json.loads(file.read_text())
+        shown = [line.split() for line in done.stdout.splitlines() if line.startswith(" ")]
+        self.assertEqual(len(shown), len(measured["rows"]))
+        self.assertEqual({(row["request_bytes"], row["depth"]) for row in measured["rows"]},
+                         {(2**power, depth) for power in (18, 20, 22) for depth in (1, 8, 32)})  # fmt: skip
+        for row, line in zip(measured["rows"], shown, strict=True):
+            self.assertGreater(min(row["read_bytes_per_s"], row["write_bytes_per_s"]), 0)
+            self.assertAlmostEqual(float(line[-1]), row["read_bytes_per_s"] * 1e-6, delta=0.51)
+        self.assertIn("needs a directory there in --nvme.dir", self.refused("bench", "tiers").stderr)
+        self.refused("bench", "tiers", f"--nvme.dir={self.dir}", "--only=barrier", contains=["--only has no effect"])
+        self.refused(
+            "bench", "tiers", f"--nvme.dir={self.dir / 'none'}", code=1, contains=["none: no file can be created"]
+        )
+
     def test_the_trees_bytes_are_those_of_theory(self):
         for ranks, per_node in ((4, 2), (6, 2)):
             only = (

@@ -38,6 +38,7 @@ TEST_F(OwnResults, AreKnownByTheirContent) {
       {own_run_record(), R"({"run": "7", "ancestors": []})"},
       {own_plan(), R"({"runs": [], "deepspeed": []})"},
       {own_bench(), R"({"program": "shoal", "format": "shoal-bench-comm"})"},
+      {own_tiers(), R"({"program": "shoal", "format": "shoal-bench-tiers"})"},
       {own_doctor(), R"({"format": "shoal-doctor"})"},
       {own_simulation(), R"({"format": "shoal-simulation"})"},
       {own_replay(), R"({"format": "shoal-replay"})"},

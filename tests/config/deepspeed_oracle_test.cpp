@@ -94,8 +94,8 @@ void expect_batch(const Options& o, const Json& batch, int ranks) {
   EXPECT_EQ(o.batch.global / o.batch.micro / static_cast<std::size_t>(ranks), batch[2]);
 }
 
-/// Returns true for the configurations that DeepSpeed accepts and this program refuses: one in which keys would be ignored, and
-/// one that asks for parameters in memory of the host and for a second copy of them on the device.
+/// Returns true for the configurations that DeepSpeed accepts and this program refuses: one in which keys would be ignored,
+/// and one that asks for parameters in memory of the host and for a second copy of them on the device.
 bool refused_on_purpose(const std::string& file) {
   return file == "lenient/zeropp_keys_at_top.json" || file == "valid/everything.json";
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // shoal bench comm: times every collective by message size, fits a model to it, and writes a file for `shoal plan`.
+// shoal bench tiers: reads and writes of a local disk, as runs make them whose states wait there.
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 
 #include "app/bench/bench_comm.hpp"
 #include "app/bench/bench_file.hpp"
+#include "app/bench/bench_tiers.hpp"
 #include "app/bench/machine_model.hpp"
 #include "app/setup/device_start.hpp"
 #include "app/setup/threads.hpp"
@@ -19,6 +21,7 @@
 #include "shoal/base/notation.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/device/kind.hpp"
+#include "shoal/io/file_system.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
@@ -113,9 +116,50 @@ void print_model(const std::optional<MachineModel>& measured, bool several_nodes
   print_table("the model, measured with all ranks at work", rows);
 }
 
+/// Options of the other benchmark would be without effect.
+void refuse_options(const config::Invocation& invocation, const std::string& what, const std::vector<std::string>& others) {
+  for (const std::string& option : others) {
+    require_input(invocation.places.of(option).empty(), "bench ", what, ": --", option, " has no effect");
+  }
+}
+
+Exit bench_disk(comm::World& world, config::Invocation& invocation) {
+  refuse_options(invocation, "tiers", {"min", "max", "factor", "repetitions", "row-seconds", "warm-up", "only", "groups"});
+  const io::NvmeOptions& options = invocation.options.nvme;
+  require_input(!options.dir.empty(), "bench tiers measures a local disk; it needs a directory there in --nvme.dir");
+  const std::size_t bytes = parse_bytes(invocation.own<std::string>("size"), "--size");
+  const std::filesystem::path file = invocation.own<std::string>("output");
+  on_rank_0(world.all(), [&] { require_result("--output ", file, own_tiers(), invocation.options.output.overwrite); });
+  const bool prints = world.rank() == 0;
+  if (prints) {
+    print_table(text("shoal ", version(), ": bench tiers"),
+                {{"ranks", text(world.size(), " on ", comm::describe(world.topology()), ", all at the same time")},
+                 {"disk", text(options.dir, " (", io::file_system_of(options.dir), "): each rank writes and reads ",
+                               invocation.own<std::string>("size"))}});
+    std::printf("#%12s %6s %14s %14s\n", "request", "depth", "write MB/s", "read MB/s");
+  }
+  const TierBench measured = bench_tiers(world, options, bytes, [&](const TierRow& row) {
+    if (!prints) return;
+    std::printf(" %12s %6zu %14.0f %14.0f\n", bytes_text(row.request_bytes).c_str(), row.depth, row.write_rate * 1e-6,
+                row.read_rate * 1e-6);
+    std::fflush(stdout);
+  });
+  if (prints) {
+    std::printf("# rates of the slowest rank, by %s%s; nvme.block_mb is the request, nvme.queue_depth the depth\n",
+                name_of(measured.access), measured.direct ? ", past the system's cache" : "");
+    for (const std::string& warning : measured.warnings) std::fprintf(stderr, "shoal: warning: %s\n", warning.c_str());
+  }
+  on_rank_0(world.all(), [&] {
+    if (!file.empty()) write_tiers_file(file, world, options.dir, measured);
+  });
+  return Exit::done;
+}
+
 Exit bench(comm::World& world, config::Invocation& invocation) {
   const std::string& what = invocation.arguments.at(0);
-  require_input(what == "comm", "bench ", what, ": no such benchmark; allowed: comm");
+  if (what == "tiers") return bench_disk(world, invocation);
+  require_input(what == "comm", "bench ", what, ": no such benchmark; allowed: comm, tiers");
+  refuse_options(invocation, "comm", {"size"});
   require_input(
       world.size() > 1,
       "bench comm measures communication between ranks, but there is one rank; start it as `mpiexec -n RANKS shoal ...`");
@@ -155,8 +199,8 @@ Command bench_command() {
   using config::at_least;
   const auto size = config::not_empty().as("a size with its unit, as 256B or 16MiB");
   return {{.name = "bench",
-           .summary = "measure this machine: `bench comm` times collectives by message size",
-           .arguments = {"comm"},
+           .summary = "measure this machine: `bench comm` times collectives by message size, `bench tiers` a local disk",
+           .arguments = {"comm|tiers"},
            .checks = false,
            .own = {{"min", std::string("256B"), "", size, "smallest message, all blocks together"},
                    {"max", std::string("16MiB"), "", size, "largest message"},
@@ -170,8 +214,9 @@ Command bench_command() {
                     "among the ranks of a node (node), between nodes (across), among all ranks (all); default: node and "
                     "across, and all if it "
                     "differs from both"},
+                   {"size", std::string("256MiB"), "", size, "tiers: what each rank writes and reads"},
                    {"output", std::string{}, "", any().as("the path of a new file"),
-                    "write rows, topology and model for `shoal plan --network FILE`"}}},
+                    "write what was measured; comm: for `shoal plan --network FILE`"}}},
           bench};
 }
 

@@ -42,6 +42,7 @@ io::OwnKind own_summary() { return with_keys("summary of a run", {"losses", "opt
 io::OwnKind own_run_record() { return with_keys("identity of a run", {"run", "ancestors"}); }
 io::OwnKind own_plan() { return with_keys("result of `shoal plan`", {"runs", "deepspeed"}); }
 io::OwnKind own_bench() { return of_format("result of `shoal bench comm`", "shoal-bench-comm"); }
+io::OwnKind own_tiers() { return of_format("result of `shoal bench tiers`", "shoal-bench-tiers"); }
 io::OwnKind own_doctor() { return of_format("result of `shoal doctor`", "shoal-doctor"); }
 io::OwnKind own_simulation() { return of_format("result of `shoal study --simulate`", "shoal-simulation"); }
 io::OwnKind own_replay() { return of_format("trace for SimGrid", "shoal-replay"); }

@@ -11,6 +11,7 @@ io::OwnKind own_metrics();     ///< metrics.jsonl
 io::OwnKind own_run_record();  ///< run.json
 io::OwnKind own_plan();        ///< plan --json FILE
 io::OwnKind own_bench();       ///< bench comm --output FILE
+io::OwnKind own_tiers();       ///< bench tiers --output FILE
 io::OwnKind own_doctor();      ///< doctor --json FILE
 io::OwnKind own_simulation();  ///< simulation.json of study --simulate
 io::OwnKind own_replay();      ///< about.json of plan --trace-out DIR
