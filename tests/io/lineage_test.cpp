@@ -103,6 +103,17 @@ TEST(Prune, TheNewestWholeOneIsNeverDeleted) {
   EXPECT_THAT(deleted(checkpoints, a, 1, {0, 1, 2}), IsEmpty()) << "none is whole: none goes";
 }
 
+TEST(Prune, TheSparedOneStaysBesideTheNewest) {
+  const std::vector<CheckpointOrigin> checkpoints = {{a, 10}, {a, 20}, {a, 30}, {a, 40}};
+  const auto deleted = [&](int keep, std::int64_t spared) {
+    return io::to_delete(
+        checkpoints, a, keep, [](std::size_t) { return true; }, spared);
+  };
+  EXPECT_THAT(deleted(2, 10), ElementsAre(1));
+  EXPECT_THAT(deleted(2, 30), ElementsAre(1, 0)) << "it is one of the newest";
+  EXPECT_THAT(deleted(2, 15), ElementsAre(1, 0)) << "it is not there";
+}
+
 TEST(Prune, NoMoreAreReadThanDecide) {
   std::size_t asked = 0;
   EXPECT_THAT(deleted({{a, 10}, {a, 20}, {a, 30}, {a, 40}, {d, 50}}, a, 2, {}, &asked), ElementsAre(1, 0));

@@ -22,10 +22,11 @@
 
 namespace shoal::io {
 
-/// Indices of the checkpoints of the lineage that are older than its `keep` newest whole ones. whole(index): called for as
-/// few checkpoints as possible, newest first.
+/// Indices of the checkpoints of the lineage that are older than its `keep` newest whole ones, but for that of the step
+/// `spared`. whole(index): called for as few checkpoints as possible, newest first.
 std::vector<std::size_t> to_delete(const std::vector<CheckpointOrigin>& checkpoints, const Lineage& lineage, int keep,
-                                   const std::function<bool(std::size_t)>& whole);
+                                   const std::function<bool(std::size_t)>& whole,
+                                   std::optional<std::int64_t> spared = std::nullopt);
 
 class CheckpointDirectory {
  public:
@@ -39,10 +40,15 @@ class CheckpointDirectory {
   /// which the run itself was resumed. Without a run, the lineage is the one to which all checkpoints of the directory
   /// belong. bad_input() that lists the checkpoints if it is not clear which ones are meant; an Error if a file cannot be
   /// read at all. Returns nothing if there are no checkpoints.
-  std::vector<std::filesystem::path> of_lineage(const std::optional<Lineage>& run,
-                                                const std::filesystem::path& resumed_from = {}) const;
+  /// allowed: what the message proposes.
+  std::vector<std::filesystem::path> of_lineage(
+      const std::optional<Lineage>& run, const std::filesystem::path& resumed_from = {},
+      const std::string& allowed = "checkpoint.resume = the path of one of them") const;
   /// A line that names runs and steps of the readable checkpoints that are not of the lineage; empty if there are none.
   std::string others(const Lineage& lineage) const;
+
+  /// Returns true if the directory has a readable checkpoint of this lineage and step.
+  bool has(const Lineage& lineage, std::int64_t step) const;
 
   /// To be called when the file was read and its checksums agreed.
   void is_whole(const std::filesystem::path& file);
@@ -56,7 +62,7 @@ class CheckpointDirectory {
   /// space becomes free a little later. If there are no more checkpoints than to keep, and all were read, it asks nothing of
   /// the file system. Returns a line for the log for each damaged checkpoint of the lineage that this call is the first to
   /// find.
-  std::vector<std::string> prune(const Lineage& lineage, int keep);
+  std::vector<std::string> prune(const Lineage& lineage, int keep, std::optional<std::int64_t> spared = std::nullopt);
   /// Waits until the disk space of the files that remove_unfinished() and prune() deleted is free.
   void wait_for_space() { removal_.wait(); }
 

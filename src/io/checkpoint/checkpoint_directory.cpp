@@ -35,7 +35,7 @@ std::string print_steps(std::vector<std::int64_t> steps) {
 }  // namespace
 
 std::vector<std::size_t> to_delete(const std::vector<CheckpointOrigin>& checkpoints, const Lineage& lineage, int keep,
-                                   const std::function<bool(std::size_t)>& whole) {
+                                   const std::function<bool(std::size_t)>& whole, std::optional<std::int64_t> spared) {
   std::vector<std::size_t> newest_first(checkpoints.size());
   std::iota(newest_first.begin(), newest_first.end(), std::size_t{0});
   std::erase_if(newest_first, [&](std::size_t i) { return !belongs(lineage, checkpoints[i].by.run, checkpoints[i].step); });
@@ -44,7 +44,7 @@ std::vector<std::size_t> to_delete(const std::vector<CheckpointOrigin>& checkpoi
   std::vector<std::size_t> doomed;
   for (const std::size_t i : newest_first) {
     if (keep == 0) {
-      doomed.push_back(i);
+      if (checkpoints[i].step != spared) doomed.push_back(i);
     } else if (whole(i)) {
       --keep;
     }
@@ -76,8 +76,8 @@ std::optional<CheckpointDirectory::Stamp> CheckpointDirectory::stamp_of(const fs
   return Stamp{status.st_size, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineage>& run,
-                                                      const fs::path& resumed_from) const {
+std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineage>& run, const fs::path& resumed_from,
+                                                      const std::string& allowed) const {
   for (const Unreadable& file : unreadable_) {
     // The file may be whole, only not readable at this moment. Its run is unknown, and it may be the newest.
     if (file.why.code() != Exit::bad_input) throw file.why;
@@ -95,7 +95,7 @@ std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineag
   require_input(!found.empty() || from_resumed || known_.empty(), path_.string(), ": ",
                 run ? text("no checkpoint belongs to the run in output.dir, ", short_name(run->run))
                     : "the checkpoints belong to several runs",
-                "; found: ", list(), "; allowed: checkpoint.resume = the path of one of them");
+                "; found: ", list(), "; allowed: ", allowed);
   for (const Unreadable& file : unreadable_) found.emplace_back(file.step, file.file);
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> files;
@@ -140,6 +140,12 @@ std::string CheckpointDirectory::others(const Lineage& lineage) const {
               "): this run does not delete them, but replaces those whose step it reaches");
 }
 
+bool CheckpointDirectory::has(const Lineage& lineage, std::int64_t step) const {
+  return std::any_of(known_.begin(), known_.end(), [&](const Known& known) {
+    return known.checkpoint.step == step && belongs(lineage, known.checkpoint.by.run, step);
+  });
+}
+
 void CheckpointDirectory::is_whole(const fs::path& file) {
   for (Known& known : known_) {
     std::error_code ignored;
@@ -180,7 +186,7 @@ void CheckpointDirectory::remove_unfinished() {
   for (const fs::path& file : list_unfinished_checkpoints(path_)) removal_.remove(file);
 }
 
-std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int keep) {
+std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int keep, std::optional<std::int64_t> spared) {
   if (keep == 0) return {};
   std::vector<const Known*> own;
   for (const Known& known : known_) {
@@ -191,8 +197,8 @@ std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int 
   std::vector<std::string> lines;
   std::vector<CheckpointOrigin> checkpoints;
   for (const Known& known : known_) checkpoints.push_back(known.checkpoint);
-  const std::vector<std::size_t> doomed =
-      to_delete(checkpoints, lineage, keep, [&](std::size_t i) { return read_back(known_[i], lines); });
+  const std::vector<std::size_t> doomed = to_delete(
+      checkpoints, lineage, keep, [&](std::size_t i) { return read_back(known_[i], lines); }, spared);
   std::vector<fs::path> files;
   files.reserve(doomed.size());
   for (const std::size_t i : doomed) files.push_back(known_[i].file);
