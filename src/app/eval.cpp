@@ -10,6 +10,7 @@
 #include "app/support/text_table.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
@@ -26,9 +27,9 @@ Exit eval(comm::World& world, config::Invocation& invocation) {
   const std::size_t most = o.train.eval_batches * o.batch.global;
   const double loss = evaluate(world, loaded.engine(), loaded.runner(), samples, o.batch.micro, o.model.block_size, most);
   if (world.all().rank() == 0) {
-    std::printf("# %s, step %lld, on %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
+    std::printf("# %s, step %lld, on %s\n", printable(loaded.file().string()).c_str(), static_cast<long long>(loaded.step()),
                 counted(world.size(), "rank").c_str());
-    std::printf("# %s\n", loaded.resolved().dataset.description.c_str());
+    std::printf("# %s\n", printable(loaded.resolved().dataset.description).c_str());
     std::printf("validation loss %.6f  perplexity %.4f  samples %zu\n", loss, std::exp(loss),
                 most == 0 ? samples.count() : std::min(most, samples.count()));
   }
@@ -39,7 +40,7 @@ Exit eval(comm::World& world, config::Invocation& invocation) {
 
 Command eval_command() {
   return {{.name = "eval",
-           .summary = "mean loss of a checkpoint on the validation split",
+           .summary = "mean loss of a checkpoint, or of a run's newest one, on the validation split",
            .arguments = {"CHECKPOINT", "[DECK]"},
            .checks = false},
           eval};

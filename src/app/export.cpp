@@ -33,14 +33,13 @@ Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
 }  // namespace
 
 Command export_command() {
-  return {
-      .spec = {.name = "export",
-               .summary =
-                   "write a checkpoint's weights as Hugging Face safetensors; --output.overwrite replaces an earlier export",
-               .arguments = {"CHECKPOINT", "DIR"},
-               .checks = false},
-      .run = export_checkpoint,
-      .one_may_run = true};
+  return {.spec = {.name = "export",
+                   .summary = "write the weights of a checkpoint, or of a run's newest one, as Hugging Face safetensors; "
+                              "--output.overwrite replaces an earlier export",
+                   .arguments = {"CHECKPOINT", "DIR"},
+                   .checks = false},
+          .run = export_checkpoint,
+          .one_may_run = true};
 }
 
 }  // namespace shoal::app

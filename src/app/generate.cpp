@@ -91,7 +91,7 @@ Command generate_command() {
   using config::at_least;
   return {
       .spec = {.name = "generate",
-               .summary = "continue a text with a checkpoint's model",
+               .summary = "continue a text with the model of a checkpoint, or of a run's newest one",
                .arguments = {"CHECKPOINT", "[DECK]"},
                .checks = false,
                .own = {{"prompt", std::string{}, "", any().as("text"),

@@ -2,6 +2,8 @@
 // shoal info: describes a checkpoint, a trace or a tokens file.
 #include <cstdio>
 
+#include "app/checkpoint/checkpoint_text.hpp"
+#include "app/checkpoint/newest.hpp"
 #include "app/support/collective.hpp"
 #include "app/support/command.hpp"
 #include "app/support/text_table.hpp"
@@ -27,8 +29,13 @@ std::string run_text(const io::Lineage& lineage) {
   return lineage.run.empty() ? "unknown (written by an older program)" : text(lineage.run, ", started ", lineage.started);
 }
 
-void describe_checkpoint(const std::string& file, bool verify) {
+/// all: every tensor, every number and all options.
+void describe_checkpoint(const std::string& file, bool verify, bool all) {
   const io::CheckpointContents contents = verify ? io::verify_checkpoint(file) : io::describe_checkpoint(file);
+  if (!all) {
+    print_table("checkpoint " + file, checkpoint_rows(contents, verify));
+    return;
+  }
   TextRows rows = {{"step", std::to_string(contents.state.step)}, {"written by", contents.state.program},
                    {"run", run_text(contents.state.lineage)},     {"format", std::to_string(contents.format_version)},
                    {"size", bytes_text(contents.file_bytes)},     {"checksums", checksums_text(true, verify)}};
@@ -83,11 +90,11 @@ void describe_tokens(const std::string& file, bool verify) {
 }
 
 Exit info(comm::World& world, config::Invocation& invocation) {
-  const std::string& file = invocation.arguments.at(0);
-  const bool verify = invocation.own<bool>("verify");
+  const bool verify = invocation.own<bool>("verify"), all = invocation.own<bool>("all");
   on_rank_0(world.all(), [&] {
+    const std::string file = checkpoint_of(invocation.arguments.at(0)).string();
     switch (io::file_kind(file)) {
-      case io::FileKind::checkpoint: return describe_checkpoint(file, verify);
+      case io::FileKind::checkpoint: return describe_checkpoint(file, verify, all);
       case io::FileKind::trace: return describe_trace(file, verify);
       case io::FileKind::tokens: return describe_tokens(file, verify);
     }
@@ -98,14 +105,16 @@ Exit info(comm::World& world, config::Invocation& invocation) {
 }  // namespace
 
 Command info_command() {
-  return {.spec = {.name = "info",
-                   .summary = "describe a checkpoint, a trace or a tokens file",
-                   .arguments = {"FILE"},
-                   .options = false,
-                   .checks = false,
-                   .own = {{"verify", false, "", config::any(), "read the data back and compare all checksums"}}},
-          .run = info,
-          .alone = true};
+  return {
+      .spec = {.name = "info",
+               .summary = "describe a checkpoint, a trace or a tokens file; of the directory of a run its newest checkpoint",
+               .arguments = {"FILE"},
+               .options = false,
+               .checks = false,
+               .own = {{"verify", false, "", config::any(), "read the data back and compare all checksums"},
+                       {"all", false, "", config::any(), "also every tensor and all options of a checkpoint"}}},
+      .run = info,
+      .alone = true};
 }
 
 }  // namespace shoal::app

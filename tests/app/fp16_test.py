@@ -16,7 +16,7 @@ SCALE = {"dtype": "fp16", "steps": STEPS, "loss_scale_power": 24, "loss_scale_hy
 class Fp16(Program):
     def states(self, step):
         """Checksums of all parameters, moments and residuals after the step, as `shoal info` prints them."""
-        done = self.shoal("info", self.dir / "straight" / "checkpoints" / f"step_{step:08d}.h5")
+        done = self.shoal("info", "--all", self.dir / "straight" / "checkpoints" / f"step_{step:08d}.h5")
         self.assertEqual(done.returncode, 0, done.stderr)
         words = [line.split() for line in done.stdout.splitlines()]
         tensors = {row[1]: row[-1] for row in words if len(row) > 2 and row[-2] == "checksum"}

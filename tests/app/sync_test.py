@@ -213,7 +213,7 @@ class Sync(Program):
         exports = f"--output.export={self.dir / 'none'}"
         self.train(self.deck(DECK), *other, exports, "--train.steps=5", ranks=4, out="none")
         self.assertEqual((self.dir / "none" / "model.safetensors").read_bytes(), weights)
-        told = self.shoal("info", "--verify", file)
+        told = self.shoal("info", "--verify", "--all", file)
         self.assertIn("/nodes/1/parameters/", told.stdout)
         self.assertIn("/nodes/0/moments/first/", told.stdout)
         for ranks, options in ((4, (*KINDS["localsgd"], nodes_of(1))), (2, ("--sync.kind=every_step",))):
@@ -350,7 +350,7 @@ class Sync(Program):
             )
             out = f"rate-{rate}"
             self.run_of("localsgd", *options, "--checkpoint.every=8", out=out, codes=MAYBE_NO_UPDATE)
-            told = self.shoal("info", self.dir / out / "checkpoints" / "step_00000008.h5").stdout
+            told = self.shoal("info", "--all", self.dir / out / "checkpoints" / "step_00000008.h5").stdout
             skipped = [int(count) for count in re.findall(r"node/\d/skipped_updates +(\d+)", told)]
             self.assertEqual(len(skipped), 2, told)
             if skipped[0] == skipped[1] or min(skipped) >= 7:

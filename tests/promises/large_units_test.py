@@ -67,7 +67,7 @@ class LargeUnits(Program):
 
     def tensors(self, out):
         """The lines of `shoal info --verify` about the tensors of the last checkpoint, with their checksums."""
-        done = self.shoal("info", self.dir / out / f"checkpoints/step_{STEPS:08d}.h5", "--verify")
+        done = self.shoal("info", self.dir / out / f"checkpoints/step_{STEPS:08d}.h5", "--verify", "--all")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [line for line in done.stdout.splitlines() if " checksum " in line]
         self.assertTrue(any("transformer.wte.weight" in line for line in lines), done.stdout)

@@ -27,6 +27,8 @@ std::map<std::string, std::string> shaping_options(const config::Options& option
 inline constexpr const char* residuals_text = "zero/residuals";
 /// Name of a text: a hash of the data's vocabulary. Ids of tokens mean something else with another one.
 inline constexpr const char* vocabulary_text = "data/vocabulary";
+/// Name of a text for people: "4 ranks on 2 nodes", those of the run that wrote the file.
+inline constexpr const char* ranks_text = "ranks";
 /// Name of a number, in fp16.
 inline constexpr const char* loss_scale_number = "loss_scale/scale";
 /// Name of a number; of several nodes each has its own. One node alone leaves it out if it is 0.

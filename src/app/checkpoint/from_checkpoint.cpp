@@ -2,6 +2,7 @@
 #include "app/checkpoint/from_checkpoint.hpp"
 
 #include "app/checkpoint/checkpoint_state.hpp"
+#include "app/checkpoint/newest.hpp"
 #include "app/checkpoint/resume.hpp"
 #include "app/setup/device_start.hpp"
 #include "shoal/base/error.hpp"
@@ -30,7 +31,7 @@ config::Options overlaid(const io::CheckpointState& state, const std::filesystem
 }  // namespace
 
 LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocation, Purpose purpose)
-    : file_(invocation.arguments.at(0)) {
+    : file_(checkpoint_of(world, invocation.arguments.at(0))) {
   heartbeat::phase("load");
   const io::CheckpointState state = io::read_checkpoint_state(file_);
   step_ = state.step;

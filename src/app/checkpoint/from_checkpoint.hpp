@@ -16,7 +16,7 @@ namespace shoal::app {
 
 class LoadedModel {
  public:
-  /// The first argument of the invocation names the checkpoint. Collective.
+  /// The first argument of the invocation means the checkpoint, as checkpoint_of() understands it. Collective.
   LoadedModel(comm::World& world, const config::Invocation& invocation, Purpose purpose);
 
   const std::filesystem::path& file() const { return file_; }

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "app/checkpoint/checkpoint_state.hpp"
+#include "app/checkpoint/newest.hpp"
 #include "app/checkpoint/run_record.hpp"
 #include "app/setup/saved_slices.hpp"
 #include "app/support/collective.hpp"
@@ -111,7 +112,7 @@ std::optional<Resumed> resume(comm::World& world, const ResolvedRun& resolved, A
   std::optional<Resumed> loaded = asked == "latest"
                                       ? io::load_newest_checkpoint(
                                             world, [&] { return latest_first(options, *directory); }, wanted, view)
-                                      : io::load_checkpoint(world, asked, wanted, view);
+                                      : io::load_checkpoint(world, checkpoint_of(world, asked), wanted, view);
   if (!loaded) {
     if (prints) std::printf("# nothing to resume in %s: the run begins at step 0\n", checkpoint_directory(options).c_str());
     return std::nullopt;

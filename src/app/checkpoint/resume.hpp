@@ -19,10 +19,10 @@ std::unique_ptr<io::CheckpointDirectory> open_checkpoint_directory(comm::World& 
 
 using Resumed = io::LoadedCheckpoint;
 
-/// Loads parameters, moments and the rest of the state from the checkpoint that checkpoint.resume names: a file, or (latest)
-/// the newest complete checkpoint of the run in output.dir; if output.dir holds no run, of the one run whose checkpoints are
-/// in checkpoint.dir. Returns nothing if checkpoint.resume = none, or if there is no checkpoint. The log names the options
-/// that change the losses and differ from the checkpoint's. Collective.
+/// Loads parameters, moments and the rest of the state from the checkpoint that checkpoint.resume names: a file, a run's
+/// directory (checkpoint_of()), or (latest) the newest complete checkpoint of the run in output.dir; if output.dir holds no
+/// run, of the one run whose checkpoints are in checkpoint.dir. Returns nothing if checkpoint.resume = none, or if there is
+/// no checkpoint. The log names the options that change the losses and differ from the checkpoint's. Collective.
 std::optional<Resumed> resume(comm::World& world, const ResolvedRun& resolved, Assembly& assembly,
                               io::CheckpointDirectory* directory);
 

@@ -10,6 +10,13 @@ namespace shoal::app {
 
 std::string fixed(double value, int digits) { return print_to_string("%.*f", digits, value); }
 
+std::string grouped(std::size_t value) {
+  std::string digits = std::to_string(value);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), " ");
+  return digits;
+}
+
 std::string human_time(double seconds) {
   const auto whole = std::lround(seconds);
   if (whole >= 3600) return print_to_string("%ld h %02ld min", whole / 3600, whole / 60 % 60);

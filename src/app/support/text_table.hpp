@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@ std::string print_to_string(const char* format, Args... args) {
 std::string human_time(double seconds);
 /// The number with this many digits after the point.
 std::string fixed(double value, int digits);
+/// A whole number in groups of three digits: "817 920".
+std::string grouped(std::size_t value);
 /// A factor of the loss: "2^16"; one that is no power of two as a number.
 std::string scale_text(double scale);
 

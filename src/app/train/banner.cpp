@@ -28,13 +28,6 @@ std::size_t parameter_count(const std::vector<model::UnitLayout>& units) {
   return count;
 }
 
-std::string grouped(std::size_t value) {
-  std::string digits = std::to_string(value);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), " ");
-  return digits;
-}
-
 /// Bytes by kind: planned and used. Of the kinds that have many uses, also the planned bytes of each.
 TextRows memory_rows(const plan::MemoryPlan& plan, const Ledger& used) {
   const auto both = [](std::size_t planned, std::size_t in_use) {
