@@ -49,7 +49,7 @@ class Files(Program):
             )
             self.assertEqual((self.dir / name).read_bytes(), before)
         self.one_line("train", deck, "--output.dir=new", contains=["study.h5: exists", "--output.overwrite"])
-        self.train(deck, "--output.overwrite", out="out")
+        self.train(deck, "--output.overwrite", "--checkpoint.last=false", out="out")
         self.assertNotEqual((self.dir / "study.h5").read_bytes(), first)
         self.assertFalse(checkpoint.exists(), "the run that was replaced")
 
@@ -143,7 +143,11 @@ class Files(Program):
             (["--output.dir=out", "--output.overwrite"], ["output.dir = out"]),
             (["--output.dir=out", "--checkpoint.resume=latest"], ["output.dir = out"]),
             (["--output.dir=other", saves_in, "--checkpoint.resume=latest"], ["checkpoint.dir = host/checkpoints"]),
-            (["--output.dir=host", "--output.overwrite"], ["output.dir = host: its checkpoints"]),
+            (["--output.dir=host", "--output.overwrite"], ["checkpoint.dir = host/checkpoints"]),
+            (
+                ["--output.dir=host", "--output.overwrite", "--checkpoint.last=false"],
+                ["output.dir = host: its checkpoints"],
+            ),
         ]
         for arguments, contains in others:
             self.one_line("train", deck, *arguments, ranks=2, contains=[*contains, *busy])

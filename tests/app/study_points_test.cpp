@@ -103,6 +103,16 @@ TEST(StudyPoints, StrongScalingKeepsTheBatchAndWeakScalingThatOfARank) {
   EXPECT_EQ(all[4].options.comm.ranks_per_node, 1);
 }
 
+/// A study measures: it does not fill the disk with the weights of all its runs.
+TEST(StudyPoints, LastStepsAreKeptOnlyIfTheStudySaysSo) {
+  const auto keeps = [](const std::string& strategies, const std::string& more) {
+    return points(study("nodes = 1\nstrategies = " + strategies + "\n", more)).front().options.checkpoint.last;
+  };
+  EXPECT_FALSE(keeps("stage 1", ""));
+  EXPECT_TRUE(keeps("stage 1", "[checkpoint]\nlast = true\n"));
+  EXPECT_TRUE(keeps("stage 1 checkpoint.last=true", ""));
+}
+
 TEST(StudyPoints, RepeatsAreRunsOfTheirOwn) {
   const auto all = points(study("nodes = 2\nscaling = strong, weak\nrepeats = 2\n"));
   EXPECT_THAT(names(all), ElementsAre("deck-n2x1-b2-g16-r1", "deck-n2x1-b2-g16-r2"));

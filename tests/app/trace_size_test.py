@@ -12,7 +12,9 @@ MOST_BYTES_PER_STEP = 1e6 / 3600  # of a rank: 1 MB in an hour with a step every
 class TraceSize(Program):
     def size(self, steps):
         """Bytes of a run's trace in the file system."""
-        deck = self.deck(SMALL, model={"n_layer": 12}, zero={"stage": 1}, trace={"level": "comm"})
+        deck = self.deck(
+            SMALL, model={"n_layer": 12}, zero={"stage": 1}, trace={"level": "comm"}, checkpoint={"last": "false"}
+        )
         self.train(deck, f"--train.steps={steps}", "--train.eval_batches=0", ranks=RANKS, out=f"out-{steps}")
         return (self.dir / f"out-{steps}/trace.h5").stat().st_size
 

@@ -73,6 +73,8 @@ class Shoal:
                    *options]  # fmt: skip
         if not any(option.startswith("--trace.level") for option in options):
             command.append("--trace.level=off")
+        if not any(option.startswith("--checkpoint.") for option in options):
+            command.append("--checkpoint.last=false")
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "SHOAL_PROGRESS": "plain"}
         if shared:
             environment["SHOAL_COMM_WAIT"] = "sleep"  # a rank that spins would keep the others from the core

@@ -41,6 +41,8 @@ micro      = 1
 log_every  = 1000
 [trace]
 level      = off
+[checkpoint]
+last       = false
 """
 STAGE_3 = {"zero.stage": 3}
 HPZ = {**STAGE_3, "zero.hpz_size": "node"}

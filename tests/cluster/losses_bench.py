@@ -53,7 +53,7 @@ class Losses:
         given = {
             "train.steps": steps, "schedule.total_steps": steps, "train.eval_every": steps, "train.eval_batches": 8,
             "train.seed": seed, "train.dtype": "bf16", "comm.reduce_dtype": "bf16", "batch.micro": 8,
-            "comm.ranks_per_node": GRIDS[grid], "checkpoint.every": 0, "checkpoint.keep": 3, "trace.level": "steps",
+            "comm.ranks_per_node": GRIDS[grid], "checkpoint.last": "false", "trace.level": "steps",
             "output.dir": out, "output.overwrite": "true",
         }  # fmt: skip
         command = [self.arguments.mpiexec, "-n", str(RANKS), self.arguments.shoal, "train"]

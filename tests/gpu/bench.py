@@ -133,7 +133,7 @@ def shoal_run(program, work, steps, directory):
     deck.write_text(
         f"[model]\nkind = gpt\nn_layer = {layers}\nn_head = {heads}\nn_embd = {width}\nblock_size = {BLOCK}\n"
         f"vocab_size = {VOCABULARY}\n[data]\nsource = synthetic\n[batch]\nmicro = {batch}\nglobal = {batch}\n"
-        f"[train]\ndtype = bf16\nsteps = {WARM_UP + steps}\ngrad_clip = 1.0\n[optimizer]\nlr = 1e-3\n"
+        f"[train]\ndtype = bf16\nsteps = {WARM_UP + steps}\ngrad_clip = 1.0\n[optimizer]\nlr = 1e-3\n[checkpoint]\nlast = false\n"
     )
     done = subprocess.run(
         [program, "train", str(deck), f"--output.dir={out}"], capture_output=True, text=True, errors="backslashreplace"

@@ -21,7 +21,13 @@ class Decks(Program):
         trajectories = {}
 
         def run(deck, *more, name):
-            options = ("--train.steps=3", "--train.eval_batches=1", "--checkpoint.every=0", *more)
+            options = (
+                "--train.steps=3",
+                "--train.eval_batches=1",
+                "--checkpoint.every=0",
+                "--checkpoint.last=false",
+                *more,
+            )
             summary = self.train(deck, *options, ranks=2, out=name)
             self.assertEqual(len(summary["losses"]), 3)
             trajectories[name] = trajectory(summary)

@@ -256,6 +256,14 @@ class BadInput(Program):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("step_00000004.h5", done.stderr)
         self.assertEqual(self.shoal("info", disk / left[0], "--verify").returncode, 0)
+        # If not even one fits, the run does not begin.
+        (disk / "other").write_bytes(b"x" * 500_000)
+        begun = ("train", deck, f"--output.dir={self.dir / 'none'}", f"--checkpoint.dir={disk}")
+        for more in ((), ("--checkpoint.every=2",), ("--dry-run",)):
+            said = (f"{disk}: a checkpoint needs 1.22 MiB, the disk has ", "checkpoint.last = false")
+            self.refused(*begun, *more, ranks=2, contains=said)
+        self.assertFalse((self.dir / "none/metrics.jsonl").exists())
+        self.train(deck, f"--checkpoint.dir={disk}", "--checkpoint.last=false", out="none")
 
     def test_what_a_killed_save_left_gives_its_space_to_the_next_save(self):
         disk = self.small_disk("3500k")

@@ -20,6 +20,7 @@ DECK = {
     "data": {"source": "synthetic", "val_fraction": 0},
     "train": {"steps": STEPS, "dtype": "bf16", "seed": 3, "log_every": 10},
     "trace": {"level": "off"},
+    "checkpoint": {"last": "false"},
 }
 SYNC = {"kind": "slowmo", "localsgd_frequency": 2, "slowmo_frequency": 4, "slowmo_base": "localsgd"}
 EXACT = ["stage 0", "stage 1", "stage 2", "stage 3", "hpZ"]

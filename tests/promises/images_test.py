@@ -28,6 +28,7 @@ DECK = {
     "batch": {"micro": 1, "global": 4},
     "train": {"steps": 3, "eval_every": 2, "eval_batches": 1},
     "trace": {"level": "off"},
+    "checkpoint": {"last": "false"},
 }
 # Messages of a gather that need no packing do not use its memory for messages.
 PACKED = {"buffers: messages"}

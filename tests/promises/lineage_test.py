@@ -58,7 +58,7 @@ class Lineage(Program):
         last = self.run_to(7, "--checkpoint.resume=latest", out="run", keep=1)
         self.assertEqual((last["resumed_from"]["run"], last["resumed_from"]["step"]), (third["run"], 6))
         self.assertEqual(self.steps(), [7, 8])
-        said = self.shoal("info", self.kept / "step_00000007.h5").stdout
+        said = self.shoal("info", "--all", self.kept / "step_00000007.h5").stdout
         for part in (last["run"], f"{first['run'][:12]} until step 4", f"{third['run'][:12]} until step 6"):
             self.assertIn(part, said)
 
@@ -81,9 +81,8 @@ class Lineage(Program):
             self.assertEqual(self.run_to(9, "--checkpoint.resume=latest", out=out)["resumed_from"]["step"], step)
 
     def test_nothing_to_resume_is_said_and_nothing_is_lost(self):
-        self.train(
-            self.deck(SMALL), "--train.steps=2", out="killed"
-        )  # like a run that was killed before its first checkpoint
+        # Like a run that was killed before its first checkpoint.
+        self.train(self.deck(SMALL), "--train.steps=2", "--checkpoint.last=false", out="killed")
         out = self.dir / "killed"
         trace = (out / "trace.h5").read_bytes()
         latest = (f"--output.dir={out}", "--checkpoint.resume=latest", "--train.steps=2")
@@ -138,13 +137,13 @@ class Lineage(Program):
         moved = (f"--checkpoint.dir={self.dir / 'empty'}", *latest[1:])
         self.refused("train", self.dir / "deck.cfg", *moved, contains=("kept its own in", str(self.kept)))
 
-    def test_the_last_step_of_whoever_keeps_checkpoints_is_saved(self):
+    def test_the_last_step_is_saved(self):
         self.run_to(3, out="with-a-directory", every=0)
         self.assertEqual(self.steps(), [3])
         self.train(self.deck(TINY), self.from_step(3), "--train.steps=5", out="resumed")
         names = [p.name for p in (self.dir / "resumed" / "checkpoints").iterdir()]
         self.assertEqual(names, ["step_00000005.h5"])
-        self.train(self.deck(TINY), "--train.steps=1", out="without")
+        self.train(self.deck(TINY), "--train.steps=1", "--checkpoint.last=false", out="without")
         self.assertFalse((self.dir / "without" / "checkpoints").exists())
         again = f"--output.dir={self.dir / 'without'}"
         self.refused("train", self.dir / "deck.cfg", again, "--train.steps=1", contains=("holds another run",))

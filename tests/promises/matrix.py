@@ -13,6 +13,7 @@ DECK = {
     "optimizer": {"lr": 0.01},
     "train": {"steps": 3, "seed": 3, "grad_clip": 0.5, "eval_batches": 1},
     "trace": {"level": "off"},
+    "checkpoint": {"last": "false"},
 }
 # A different value here gives a different trajectory.
 DECIDES = {

@@ -24,6 +24,7 @@ LARGE = {
     "batch": {"micro": 1, "global": 4},
     "train": {"steps": 1},
     "trace": {"level": "off"},
+    "checkpoint": {"last": "false"},
 }
 WIDE = {**LARGE, "model": {**LARGE["model"], "n_layer": 2, "n_embd": 1792}}
 TINY = {**LARGE, "model": {**SMALL["model"], "n_layer": 1, "block_size": 16}}

@@ -28,6 +28,7 @@ class Stream(Program):
                 "optimizer": {"lr": case["lr"], "beta1": case["betas"][0], "beta2": case["betas"][1],
                               "epsilon": case["eps"], "weight_decay": case["wd"]},
                 "trace": {"level": "off"},
+                "checkpoint": {"last": "false"},
             }
         )  # fmt: skip
         run = self.train(deck, "--zero.stage=3", ranks=2)

@@ -62,7 +62,9 @@ struct TrainOptions {
 struct CheckpointOptions {
   std::string dir;              ///< empty: output.dir/checkpoints
   std::size_t every = 0;        ///< steps; 0: off
+  bool last = true;             ///< also after the last step
   std::size_t keep = 3;         ///< 0: all
+  bool keep_best = false;       ///< that of the best validation loss, in addition to those
   std::string resume = "none";  ///< none, latest, or a file
   io::IoMode io = io::IoMode::automatic;
   bool async = false;  ///< write from a copy while training continues

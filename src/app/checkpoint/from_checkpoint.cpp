@@ -47,6 +47,7 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   resolved.options.batch.global = 0;
   resolved.options.adascale = {};  // nothing is trained
   resolved.options.schedule = {};
+  resolved.options.checkpoint.keep_best = false;
   // Neither what the training job's machine was like, nor the faults that it was to survive.
   const auto own = [&](const char* option) { return !invocation.places.of(option).empty(); };
   resolved.options.fault = {};

@@ -25,8 +25,8 @@ namespace {
 constexpr std::array of_the_study = {"output.overwrite",  "output.export", "checkpoint.dir",
                                      "checkpoint.resume", "trace.file",    "comm.ranks_per_node"};
 /// Options by which the results of two runs may differ in their place, but not in what was measured.
-constexpr std::array of_no_identity = {"output.dir",        "output.overwrite", "output.export",   "checkpoint.dir",
-                                       "checkpoint.resume", "trace.file",       "train.stop_after"};
+constexpr std::array of_no_identity = {"output.dir",        "output.overwrite", "output.export", "checkpoint.dir",
+                                       "checkpoint.resume", "checkpoint.last",  "trace.file",    "train.stop_after"};
 
 template <typename Names>
 bool is_one_of(const Names& names, const std::string& name) {
@@ -53,6 +53,8 @@ StudyVariant variant_of(const config::Invocation& study, const StudyStrategy& st
   const std::string where = text(place.empty() ? "" : place + ": ", "study.strategies: ", strategy.text, ": ");
   config::Options& options = variant.asked.options;
   options = strategy_named(study.options, strategy.name).value().options;
+  // A study measures: it keeps the weights of its many runs only if it is told to.
+  if (study.places.of("checkpoint.last").empty()) options.checkpoint.last = false;
   std::set<std::string> on_top;
   for (const auto& [name, value] : strategy.options) {
     on_top.insert(name);

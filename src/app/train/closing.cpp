@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "app/support/output_paths.hpp"
 #include "app/support/process_memory.hpp"
 #include "app/support/statistics.hpp"
 #include "app/support/text_table.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/notation.hpp"
+#include "shoal/io/checkpoint.hpp"
 
 namespace shoal::app {
 
@@ -61,6 +63,14 @@ void print_closing(comm::World& world, const ResolvedRun& resolved, const Memory
                       text(saves.last()->string(), ", complete; all of this run: ", bytes_text(saves.bytes()),
                            o.checkpoint.async ? " written in the background, training waited " : " written in ",
                            human_time(saves.seconds())));
+  }
+  if (history.best) {
+    rows.emplace_back("best", text((checkpoint_directory(o) / io::checkpoint_name(history.best->step)).string(),
+                                   ", validation ", fixed(history.best->loss, 4)));
+  }
+  if (!saves.last() && !history.steps.empty() && o.output.export_dir.empty()) {
+    rows.emplace_back("checkpoint", text("none: the weights are not kept; set checkpoint.last = true, checkpoint.every or ",
+                                         "output.export to keep them"));
   }
   if (verdict.stopped_early) {
     rows.emplace_back("next", "the same command with --checkpoint.resume=latest");

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "app/checkpoint/progress.hpp"
 #include "app/train/made_steps.hpp"
 #include "shoal/comm/communicator.hpp"
 #include "shoal/device/tier.hpp"
@@ -21,6 +23,7 @@ struct History {
 
   MadeSteps steps;
   std::vector<std::pair<std::int64_t, double>> validation;
+  std::optional<LossAt> best;                    ///< with checkpoint.keep_best: the evaluation whose checkpoint is kept
   std::map<std::string, comm::Traffic> traffic;  ///< this rank's, of the steps without evaluations and checkpoints
   std::uint64_t device_waits = 0;                ///< how often the host waited for the device in those steps
   device::TierTraffic nvme;                      ///< likewise, of the tier on a disk

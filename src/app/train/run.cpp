@@ -13,6 +13,7 @@
 #include "app/support/collective.hpp"
 #include "app/support/interrupt.hpp"
 #include "app/train/closing.hpp"
+#include "app/train/disk_space.hpp"
 #include "app/train/run_trace.hpp"
 #include "app/train/summary.hpp"
 #include "app/train/verdict.hpp"
@@ -45,14 +46,17 @@ Run::Run(comm::World& world, const ResolvedRun& resolved, RunFiles& files, Assem
       trace_(open_trace(world, resolved, assembly, first_step_, peak_gflops)),
       metrics_(world, options_.output.dir, first_step_),
       log_(resolved, world, peak_gflops, first_step_),
-      history_(world.all().rank() == 0) {
+      history_(world.all().rank() == 0),
+      progress_(world, options_, before, lineage_, directory) {
   history_.lineage = lineage_;
   if (before) {
     history_.resumed_from = before->file;
     history_.updated_before = has_updates(before->state);
   }
+  if (!progress_.note().empty()) log_.note(printable(progress_.note()));
   trainer_.restore(first_step_, before ? before->state.numbers : std::map<std::string, double>{});
-  const std::string others = directory != nullptr && keeps_checkpoints() ? directory->others(lineage_) : "";
+  const std::string others =
+      directory != nullptr && writes_checkpoints(options_.checkpoint) ? directory->others(lineage_) : "";
   if (!others.empty()) log_.note(printable(others));
 }
 
@@ -60,28 +64,27 @@ bool Run::wants_validation(std::int64_t step, bool last) const {
   return resolved_.dataset.validation != nullptr && (last || due(options_.train.eval_every, step));
 }
 
-/// Returns true if the last step is saved: the options ask for checkpoints, or the run was resumed from one.
-bool Run::keeps_checkpoints() const {
-  return options_.checkpoint.every != 0 || !options_.checkpoint.dir.empty() || before_.has_value();
-}
-
+/// Beside those of evaluations, for checkpoint.keep_best.
 bool Run::wants_checkpoint(std::int64_t step, bool last, bool stop) const {
-  return stop || due(options_.checkpoint.every, step) || (last && keeps_checkpoints());
+  return stop || due(options_.checkpoint.every, step) || (last && options_.checkpoint.last);
 }
 
 /// last_known: no report of a later step is known, so the parameters are those after this step and may be evaluated. A
-/// skipped update has left them as they were.
-void Run::record(const StepReport& report, bool last_known) {
+/// skipped update has left them as they were. Returns true if its checkpoint is to be kept as that of the best evaluation.
+bool Run::record(const StepReport& report, bool last_known) {
   history_.steps.add(report);
   std::optional<double> validation;
+  bool keeps = false;
   if (last_known && is_good(report) && wants_validation(report.step, report.last)) {
     validation = trainer_.evaluate(report.step);
     history_.validation.emplace_back(report.step, *validation);
+    keeps = progress_.evaluated(report.step, *validation);
   }
   write_line(report, validation);
   check(report);
   log_.step(report);
-  if (validation) log_.validation(report.step, *validation);
+  if (validation) log_.validation(report.step, *validation, keeps);
+  return keeps;
 }
 
 void Run::write_line(const StepReport& report, std::optional<double> validation) {
@@ -156,6 +159,7 @@ Exit Run::steps() {
     if (trace_ != nullptr) mark_memory(assembly_.memory);
     if (known.empty()) continue;  // nodes train locally: this step's report is exchanged with a later one's
     const bool last = known.back().last, stop = known.back().stop;
+    for (const StepReport& report : known) progress_.count(report);
     // A batch system that ends the run soon may not wait for an evaluation.
     const bool at_once = stop && !last && std::all_of(known.begin(), known.end(), [this](const StepReport& report) {
                            return is_good(report);
@@ -165,10 +169,12 @@ Exit Run::steps() {
       save(t + 1);
       saves_.finish();
     }
-    for (const StepReport& report : known) record(report, &report == &known.back());
+    bool is_best = false;
+    for (const StepReport& report : known) is_best = record(report, &report == &known.back()) || is_best;
     flush_trace(t + 1);
     saves_.advance();
-    if (!at_once && wants_checkpoint(t + 1, last, stop)) save(t + 1);
+    // What was saved before the evaluation does not know its result.
+    if (is_best || (!at_once && wants_checkpoint(t + 1, last, stop))) save(t + 1);
     clock_.lap({saves_.seconds(), saves_.longest_s(), saves_.under_way()});
     if (stop && !last) {
       stopped();
@@ -184,7 +190,10 @@ void Run::save(std::int64_t steps) {
   check_files();
   metrics_.sync();
   files_.enter_checkpoints();
-  saves_.save(steps, trainer_.numbers());
+  std::map<std::string, double> numbers = trainer_.numbers();
+  numbers.merge(progress_.numbers());
+  const std::optional<LossAt> best = progress_.kept_best();
+  saves_.save(steps, numbers, best ? std::optional(best->step) : std::nullopt);
 }
 
 /// Collective, since a signal may have reached any rank.
@@ -217,6 +226,7 @@ Exit Run::close(Exit exit) {
     log_.note("weights exported to " + options_.output.export_dir);
   }
   const std::string checksum = io::hexadecimal(io::params_checksum(world_.all(), common_parameters(assembly_)));
+  history_.best = progress_.kept_best();
   const Verdict verdict = judge(resolved_, assembly_.memory, history_, exit);
   write_summary(world_, resolved_, assembly_.memory, history_, metrics_.earlier(), verdict, checksum);
   print_closing(world_, resolved_, assembly_.memory, history_, saves_, verdict);

@@ -14,6 +14,7 @@
 #include "app/train/history.hpp"
 #include "app/train/metrics.hpp"
 #include "app/train/run_files.hpp"
+#include "app/train/run_progress.hpp"
 #include "app/train/saves.hpp"
 #include "app/train/step_log.hpp"
 #include "app/train/stop_clock.hpp"
@@ -41,10 +42,9 @@ class Run {
 
  private:
   bool due(std::size_t every, std::int64_t step) const { return every != 0 && static_cast<std::size_t>(step) % every == 0; }
-  bool keeps_checkpoints() const;
   bool wants_validation(std::int64_t step, bool last) const;
   bool wants_checkpoint(std::int64_t step, bool last, bool stop) const;
-  void record(const StepReport& report, bool last_known);
+  bool record(const StepReport& report, bool last_known);
   void write_line(const StepReport& report, std::optional<double> validation);
   bool is_good(const StepReport& report) const;
   void check(const StepReport& report);
@@ -74,6 +74,7 @@ class Run {
   Metrics metrics_;
   StepLog log_;
   History history_;
+  RunProgress progress_;
 };
 
 }  // namespace shoal::app

@@ -12,6 +12,7 @@
 #include "app/support/collective.hpp"
 #include "app/support/output_paths.hpp"
 #include "app/support/own_results.hpp"
+#include "app/train/disk_space.hpp"
 #include "app/train/metrics.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -28,11 +29,10 @@ namespace {
 
 bool resumes(const config::Options& options) { return options.checkpoint.resume != "none"; }
 
-/// Returns true if the run will certainly read or write checkpoint.dir: a run that was resumed, or for which checkpoint.dir
-/// is set, saves its last step.
+/// Returns true if the run may well read or write checkpoint.dir. Another one does so only if a signal stops it.
 bool uses_checkpoints(const config::Options& options) {
-  return options.checkpoint.every != 0 || !options.checkpoint.dir.empty() || options.train.stop_after != 0 ||
-         resumes(options);
+  const config::CheckpointOptions& o = options.checkpoint;
+  return writes_checkpoints(o) || !o.dir.empty() || options.train.stop_after != 0 || resumes(options);
 }
 
 fs::path directory_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
@@ -185,6 +185,7 @@ RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(
     prepare_output(options);
     remove_note_of_abort(options.output.dir);
     check_other_targets(options);
+    require_space(options);
   });
   comm::note_aborts_in(fs::path(options.output.dir) / aborted_name);
 }

@@ -9,6 +9,7 @@
 #include "app/support/collective.hpp"
 #include "app/support/output_paths.hpp"
 #include "app/support/version.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/base/trace.hpp"
@@ -63,7 +64,7 @@ Saves::Saves(comm::World& world, const ResolvedRun& resolved, Assembly& assembly
   if (resolved.options.checkpoint.async) background_.emplace(world, copy);
 }
 
-void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers) {
+void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers, std::optional<std::int64_t> spared) {
   heartbeat::phase("checkpoint");
   finish();  // an earlier save, which may still be under way
   const Stopwatch watch(seconds_);
@@ -78,9 +79,10 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   state.lineage = lineage_;
   state.program = "shoal " + version();
   if (!vocabulary_.empty()) state.scalars[vocabulary_text] = vocabulary_;
+  state.scalars[ranks_text] = text(counted(world_.size(), "rank"), " on ", counted(world_.topology().nodes(), "node"));
   last_ = file;
   if (background_) {
-    bytes_ += background_->start(file, state, slices, [this, file, step] { complete(file, step); });
+    bytes_ += background_->start(file, state, slices, [this, file, step, spared] { complete(file, step, spared); });
     return;
   }
   {
@@ -92,16 +94,18 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
     const io::IoMode mode = moved ? io::IoMode::independent : resolved_.options.checkpoint.io;
     bytes_ += io::save_checkpoint(world_, file, state, slices, mode);
   }
-  on_rank_0(world_.all(), [&] { complete(file, step); });
+  on_rank_0(world_.all(), [&] { complete(file, step, spared); });
   measure();
 }
 
 /// Called on rank 0; with checkpoint.async on the saving thread.
-void Saves::complete(const fs::path& file, std::int64_t step) {
+void Saves::complete(const fs::path& file, std::int64_t step, std::optional<std::int64_t> spared) {
   directory_->wrote(file, {lineage_, step});
   faults_.wrote(file, static_cast<std::size_t>(step));
   const int keep = static_cast<int>(resolved_.options.checkpoint.keep);
-  for (const std::string& line : directory_->prune(lineage_, keep)) std::printf("# warning: %s\n", printable(line).c_str());
+  for (const std::string& line : directory_->prune(lineage_, keep, spared)) {
+    std::printf("# warning: %s\n", printable(line).c_str());
+  }
   if (background_) directory_->wait_for_space();
 }
 

@@ -26,10 +26,10 @@ class Saves {
   Saves(comm::World& world, const ResolvedRun& resolved, Assembly& assembly, io::Lineage lineage,
         io::CheckpointDirectory* directory, Faults& faults);
 
-  /// Collective. Writes step_N.h5 and deletes the oldest checkpoints of this lineage if there are more than checkpoint.keep.
-  /// With checkpoint.async it returns when the states have been copied, so that they may change. numbers: further state, by
-  /// name, that resume() returns.
-  void save(std::int64_t step, const std::map<std::string, double>& numbers = {});
+  /// Collective. Writes step_N.h5 and deletes the oldest checkpoints of this lineage if there are more than checkpoint.keep,
+  /// but for that of the step `spared`. With checkpoint.async it returns when the states have been copied, so that they may
+  /// change. numbers: further state, by name, that resume() returns.
+  void save(std::int64_t step, const std::map<std::string, double>& numbers, std::optional<std::int64_t> spared);
   /// Collective, between two steps: lets a save in the background progress, without waiting for it. An error of that save is
   /// thrown here, or by save() or finish().
   void advance();
@@ -43,7 +43,7 @@ class Saves {
   std::uint64_t bytes() const { return bytes_; }                              ///< of all saves, by all ranks
 
  private:
-  void complete(const std::filesystem::path& file, std::int64_t step);
+  void complete(const std::filesystem::path& file, std::int64_t step, std::optional<std::int64_t> spared);
   void measure();
 
   comm::World& world_;

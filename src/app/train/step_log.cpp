@@ -91,7 +91,9 @@ void StepLog::step(const StepReport& report) {
   std::fflush(stdout);
 }
 
-void StepLog::validation(std::int64_t step, double loss) { note(text("step ", step, ": validation loss ", fixed(loss, 4))); }
+void StepLog::validation(std::int64_t step, double loss, bool lowest) {
+  note(text("step ", step, ": validation loss ", fixed(loss, 4), lowest ? ", the lowest so far" : ""));
+}
 
 void StepLog::note(const std::string& line) {
   if (!prints_) return;

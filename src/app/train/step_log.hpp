@@ -19,7 +19,8 @@ class StepLog {
   /// peak_gflops: measured_peak(). first_step: number of steps before this run's first.
   StepLog(const ResolvedRun& resolved, comm::World& world, double peak_gflops, std::int64_t first_step);
   void step(const StepReport& report);
-  void validation(std::int64_t step, double loss);
+  /// lowest: said to be the lowest so far.
+  void validation(std::int64_t step, double loss, bool lowest);
   void note(const std::string& line);
 
  private:

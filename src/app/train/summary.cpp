@@ -72,6 +72,14 @@ Json resumed_from(const History& history) {
   return {{"file", history.resumed_from.string()}, {"run", before.run}, {"step", before.step}};
 }
 
+/// The checkpoint that checkpoint.keep_best keeps.
+Json best_checkpoint(const config::Options& options, const History& history) {
+  if (!history.best) return nullptr;
+  return {{"file", (checkpoint_directory(options) / io::checkpoint_name(history.best->step)).string()},
+          {"step", history.best->step},
+          {"val_loss", json_number(history.best->loss)}};
+}
+
 /// Mean bytes per step and operation, of the rank that sends most.
 Json traffic_per_step(comm::World& world, const History& history) {
   const std::size_t steps = history.steps.size();
@@ -137,6 +145,7 @@ void write_summary(comm::World& world, const ResolvedRun& resolved, const Memory
       {"world_size", world.size()},
       {"run", history.lineage.run},
       {"resumed_from", resumed_from(history)},
+      {"best_checkpoint", best_checkpoint(o, history)},
       {"entropy_rate", resolved.dataset.entropy_rate ? Json(*resolved.dataset.entropy_rate) : Json(nullptr)},
       {"options", options},
   };

@@ -21,6 +21,7 @@
 #include "app/support/output_paths.hpp"
 #include "app/support/text_table.hpp"
 #include "app/train/banner.hpp"
+#include "app/train/disk_space.hpp"
 #include "app/train/pays_off.hpp"
 #include "app/train/run.hpp"
 #include "app/train/run_files.hpp"
@@ -30,6 +31,7 @@
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/base/notation.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/io/checkpoint.hpp"
@@ -83,6 +85,7 @@ void print_plan(comm::World& world, const ResolvedRun& resolved, const std::vect
       depends_on_nodes(resolved.options)) {
     std::printf("# %d ranks: %s\n", ranks, unknown_nodes);
   }
+  std::printf("# %s\n", printable(checkpoint_plan(resolved.options)).c_str());
   if (!not_built.empty()) {
     std::printf("# dry run failed: not built yet: %s; the memory above is without it\n", config::joined(not_built).c_str());
     return;
@@ -123,7 +126,10 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     });
   }
   if (invocation.dry_run) {
-    on_rank_0(world.all(), [&] { require_writable(resolved.options); });
+    on_rank_0(world.all(), [&] {
+      require_writable(resolved.options);
+      require_space(resolved.options);
+    });
     print_plan(world, resolved, invocation.not_built);
     return invocation.not_built.empty() ? Exit::done : Exit::bad_input;  // as the run itself
   }

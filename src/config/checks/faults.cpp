@@ -40,9 +40,9 @@ std::optional<Fault> fault(std::string_view word, const FaultOptions& options) {
 }
 
 bool saves_at_or_after(const Options& o, std::size_t step) {
-  const std::size_t every = o.checkpoint.every;
-  const bool last = every != 0 || !o.checkpoint.dir.empty();
-  return last && step <= o.train.steps;
+  const std::size_t every = o.checkpoint.every, steps = o.train.steps;
+  const std::size_t last = o.checkpoint.last ? steps : every == 0 ? 0 : steps / every * every;
+  return step <= last;
 }
 
 std::string problem_of(const Fault& fault, const Options& o, int ranks) {
@@ -58,10 +58,12 @@ std::string problem_of(const Fault& fault, const Options& o, int ranks) {
     return text(name, " on rank ", fault.rank, ", but rank 0 alone completes checkpoints; allowed: rank 0");
   }
   if (fault.kind == FaultKind::corrupt && !saves) {
-    return text(name, " needs a checkpoint; set checkpoint.every, or checkpoint.dir for one after the last step");
+    return text(name, " needs a checkpoint at that step or later; set checkpoint.every, or checkpoint.last = true");
   }
   if (fault.kind == FaultKind::io_error && !saves && o.trace.level == trace::Level::off) {
-    return text(name, " needs a file that is written; set checkpoint.every, or trace.level");
+    return text(
+        name,
+        " needs a file that is written at that step or later; set checkpoint.every, checkpoint.last = true, or trace.level");
   }
   const bool of_tier = fault.kind == FaultKind::tier_flip || fault.kind == FaultKind::tier_error;
   if (of_tier && o.offload.optimizer != Where::nvme && o.offload.params != Where::nvme) {

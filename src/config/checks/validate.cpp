@@ -65,8 +65,13 @@ std::vector<std::string> data_problems(const Options& o) {
 
 std::vector<std::string> checkpoint_problems(const Options& options) {
   const CheckpointOptions& o = options.checkpoint;
-  if (o.io != io::IoMode::collective) return {};
   std::vector<std::string> problems;
+  if (o.keep_best && options.train.eval_every == 0) {
+    problems.emplace_back(
+        "checkpoint.keep_best = true needs validation losses during the run, but train.eval_every = 0; set it, and "
+        "data.val_fraction or data.val_source");
+  }
+  if (o.io != io::IoMode::collective) return problems;
   if (o.async) {
     problems.emplace_back(
         "checkpoint.io = collective cannot be combined with checkpoint.async = true: in the background each rank writes by "

@@ -303,12 +303,18 @@ std::vector<Row> file_rows() {
        about("where checkpoints are written; empty: checkpoints in output.dir")},
       {"checkpoint.every", in(&Options::checkpoint, &CheckpointOptions::every), "steps", between(0, most_steps),
        about("steps between checkpoints; 0: off")},
+      {"checkpoint.last", in(&Options::checkpoint, &CheckpointOptions::last), "", any(),
+       about("write a checkpoint after the last step, so that the weights are kept",
+             "Set it to false for runs that only measure.")},
       {"checkpoint.keep", in(&Options::checkpoint, &CheckpointOptions::keep), "files", between(0, most_checkpoints),
        about("newest complete checkpoints to keep, of this run and the runs that it continues; 0: all")},
+      {"checkpoint.keep_best", in(&Options::checkpoint, &CheckpointOptions::keep_best), "", any(),
+       about("write a checkpoint at each evaluation (train.eval_every) whose loss is the lowest so far, and keep that one "
+             "besides the newest")},
       {"checkpoint.resume", in(&Options::checkpoint, &CheckpointOptions::resume), "",
-       not_empty().as("none, latest, or the path of a checkpoint"),
-       about("checkpoint to continue from; latest: the newest complete one of the run in output.dir, or a new run if there "
-             "is none")},
+       not_empty().as("none, latest, or the path of a checkpoint or of a run's directory"),
+       about("checkpoint to continue from; a directory: the newest complete one of the run there; latest: the same of "
+             "output.dir, or a new run if there is none")},
       {"checkpoint.async", in(&Options::checkpoint, &CheckpointOptions::async), "", any(),
        about("write checkpoints from a copy in memory while training continues",
              "Use it if saving takes long; it needs memory for the copy.")},

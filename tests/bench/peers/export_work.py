@@ -56,6 +56,8 @@ decay_1d     = false
 [schedule]
 kind         = linear
 warmup_steps = {d.WARMUP_STEPS}
+[checkpoint]
+last         = false
 """
 
 
