@@ -39,6 +39,7 @@ class Kept(Program):
         self.assertEqual(trajectory(more)[2], trajectory(straight)[2])
         self.assertEqual(more["losses"], straight["losses"][3:])
         self.assertEqual(self.saved("half"), [3, 5])
+        self.assertRegex(self.said("info", self.dir / "half").stdout, r"#   tokens seen +160\n")
         again = self.said(
             "train", deck, "--train.steps=5", f"--output.dir={self.dir}/half", "--checkpoint.resume=latest"
         )
@@ -46,12 +47,18 @@ class Kept(Program):
         self.assertNotIn("the weights are not kept", again.stdout)
 
     def test_the_last_step_is_saved_once(self):
-        saves = self.train(self.deck(TINY), "--checkpoint.every=3", "--trace.level=steps", out="run")
-        self.assertEqual((len(saves["losses"]), self.saved("run")), (6, [3, 6]))
-        self.assertEqual(self.train(self.deck(TINY), "--checkpoint.every=4", out="odd")["best_checkpoint"], None)
-        self.assertEqual(self.saved("odd"), [4, 6])
-        self.train(self.deck(TINY), "--checkpoint.every=4", "--checkpoint.last=false", out="without")
-        self.assertEqual(self.saved("without"), [4])
+        """Also if checkpoint.every divides it. Without checkpoint.last it is saved only then."""
+        written = set()
+        for last in ("true", "false"):
+            options = ("--checkpoint.every=3", f"--checkpoint.last={last}", f"--output.dir={self.dir}/{last}")
+            told = self.said("train", self.deck(TINY), *options).stdout
+            written.add(re.search(r"all of this run: (\S+ \S+) written", told)[1])
+            self.assertEqual(self.saved(last), [3, 6])
+        self.assertEqual(len(written), 1, "bytes of two checkpoints")
+        for last, saved in (("true", [4, 6]), ("false", [4])):
+            options = ("--checkpoint.every=4", f"--checkpoint.last={last}")
+            self.assertIsNone(self.train(self.deck(TINY), *options, out=f"odd-{last}")["best_checkpoint"])
+            self.assertEqual(self.saved(f"odd-{last}"), saved)
 
     def test_a_run_that_keeps_nothing_says_so(self):
         none = ("--checkpoint.last=false", f"--output.dir={self.dir}/none")
