@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/checkpoint/checkpoint_text.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -69,10 +71,12 @@ std::string run_text(const io::Lineage& lineage) {
 
 std::string strategy_text(const config::Options& options) {
   std::string words = text("stage ", options.zero.stage);
+  constexpr std::array telling = {"zero.", "pipeline.", "sync.", "offload."};
   const auto defaults = config::list(config::Options{}), values = config::list(options);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto& [name, value] = values[i];
-    const bool tells = name.starts_with("zero.") || name.starts_with("pipeline.") || name.starts_with("sync.");
+    const bool tells =
+        std::any_of(telling.begin(), telling.end(), [&](const char* section) { return name.starts_with(section); });
     if (tells && name != "zero.stage" && value != defaults[i].second) words += text(", ", name, " = ", value);
   }
   return words;

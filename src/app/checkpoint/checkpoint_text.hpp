@@ -14,7 +14,8 @@ namespace shoal::app {
 /// lack some of them; where their options cannot be read, more. verified: its data were read back, and the checksums agreed.
 TextRows checkpoint_rows(const io::CheckpointContents& contents, bool verified);
 
-/// "stage 3, zero.hpz_size = node": the ZeRO stage, and other options of zero, pipeline and sync that are not the defaults.
+/// "stage 3, zero.hpz_size = node": the ZeRO stage, and other options of zero, pipeline, sync and offload that are not
+/// the defaults.
 std::string strategy_text(const config::Options& options);
 
 }  // namespace shoal::app
