@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ def packages(*names: str) -> None:
         return
     debian = [f"python3-{name}" for name in absent if name not in NOT_IN_DEBIAN]
     ways = [f"apt-get install {' '.join(debian)} (for /usr/bin/python3)"] if len(debian) == len(absent) else []
-    ways.append(f"{sys.executable or 'python3'} -m pip install {' '.join(absent)}")
+    ways.append(f"{shlex.quote(sys.executable or 'python3')} -m pip install {' '.join(absent)}")
     script = Path(sys.argv[0]).name
     print(f"{script}: {sys.executable} has no {', '.join(absent)}: {', or '.join(ways)}", file=sys.stderr)
     sys.exit(2)

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 
 from program import SMALL, Program, main, skip
 
@@ -211,6 +212,20 @@ class Commands(Program):
         summary = json.loads((out / "summary.json").read_text())
         self.assertEqual(summary["state_bytes"]["planned"], summary["state_bytes"]["taken"])
         self.assertGreater(summary["comm_bytes_per_step"]["reduce_scatter"]["intra"], 0)
+
+    def test_commands_in_the_log_can_be_pasted(self):
+        """From where the run was started, with any name of output.dir."""
+        deck = self.deck(SMALL, train={"steps": 1})
+        for name in ("plain", "my run; it's $HOME", "-x"):
+            with self.subTest(name=name):
+                words = re.search(r"^#   next +(.*)$", self.ok("train", deck, f"--output.dir={name}"), re.M)[1]
+                shell = subprocess.run(
+                    ["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, text=True, timeout=60, check=True
+                )
+                python, script, out = shell.stdout.split("\0")[:-1]
+                self.assertEqual((python, pathlib.Path(script).name, pathlib.Path(out)), ("python3", "report.py", pathlib.Path(name)))
+                self.assertTrue((self.dir / script).is_file(), script)
+                self.assertFalse(out.startswith("-"))
 
     def test_the_log_shows_which_cores_a_rank_may_use(self):
         mine = sorted(os.sched_getaffinity(0))

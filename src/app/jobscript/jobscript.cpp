@@ -6,9 +6,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 
 #include "app/jobscript/job_scripts.hpp"
+#include "app/support/shell_words.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/notation.hpp"
@@ -105,14 +105,6 @@ const Template& template_of(System system) {
 
 }  // namespace
 
-std::string quoted(const std::string& word) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? "'\\''" : std::string(1, c);
-  return result + "'";
-}
-
 std::uint64_t host_bytes(const Ledger& planned, device::DeviceKind kind) {
   return kind == device::DeviceKind::cuda ? planned[Kind::staging] : planned.total();
 }
@@ -132,10 +124,10 @@ std::string script_of(const Job& job, System system) {
           "shoal.\n\n"),
       chosen.directive);
   std::string preset;
-  for (const std::string& option : job.options) preset += (preset.empty() ? "" : " ") + quoted(option);
-  script.replace("program=", text("program=", quoted(job.program), " input=", quoted(job.deck),
+  for (const std::string& option : job.options) preset += (preset.empty() ? "" : " ") + shell_word(option);
+  script.replace("program=", text("program=", shell_word(job.program), " input=", shell_word(job.deck),
                                   " gpus=", job.on_gpus() ? "yes" : "no", " preset=(", preset, ")"));
-  if (!job.out.empty()) script.replace(chosen.out, text(chosen.out, "${SHOAL_OUT:-", quoted(job.out), "}"));
+  if (!job.out.empty()) script.replace(chosen.out, text(chosen.out, "${SHOAL_OUT:-", shell_word(job.out), "}"));
   return script.text();
 }
 

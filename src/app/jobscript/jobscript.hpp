@@ -41,7 +41,4 @@ std::string script_of(const Job& job, System system);
 /// Recognizes a script that script_of() wrote.
 io::OwnKind own_job_script();
 
-/// The text in single quotes for a shell, unless it needs none.
-std::string quoted(const std::string& word);
-
 }  // namespace shoal::app

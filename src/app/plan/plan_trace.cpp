@@ -11,6 +11,7 @@
 #include "app/setup/open_data.hpp"
 #include "app/support/command_output.hpp"
 #include "app/support/own_results.hpp"
+#include "app/support/shell_words.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/notation.hpp"
@@ -198,7 +199,7 @@ bool trace_out(const config::Invocation& invocation, const std::optional<std::si
   std::printf("# %s: %s of %s on %s (%s), %d processes, %s\n# replay it: %s\n", directory.string().c_str(),
               counted(written.steps, "step").c_str(), counted(run.cluster.ranks(), "rank").c_str(),
               counted(run.cluster.nodes, "node").c_str(), name_of(platform), written.processes,
-              bytes_text(written.bytes).c_str(), (directory / "replay.sh").string().c_str());
+              bytes_text(written.bytes).c_str(), path_word(directory / "replay.sh").c_str());
   return true;
 }
 

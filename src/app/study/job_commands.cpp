@@ -11,6 +11,7 @@
 
 #include "app/checkpoint/run_record.hpp"
 #include "app/jobscript/jobscript.hpp"
+#include "app/support/shell_words.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/hash.hpp"
 #include "shoal/data/tokens.hpp"
@@ -45,11 +46,11 @@ bool is_of_scripts(std::string_view variable) {
 std::string local_script(const std::string& program, const std::string& deck, const std::string& out, int ranks,
                          std::uint64_t cores) {
   return text("#!/usr/bin/env bash\n# Written by `shoal study`: trains one point of a study on this machine.\n",
-              "set -euo pipefail\nout=", quoted(out), "\nagain=()\n", "if [[ -e $out/", run_record_name,
+              "set -euo pipefail\nout=", shell_word(out), "\nagain=()\n", "if [[ -e $out/", run_record_name,
               " ]]; then again=(--checkpoint.resume=latest); fi\n", "export OMP_NUM_THREADS=", cores,
               "\n# SLURM_NTASKS counts the tasks of the job in which the study runs, not of this run. mpiexec may need it.",
-              "\nexec \"${SHOAL_MPIEXEC:-mpiexec}\" -n ", ranks, " env -u SLURM_NTASKS ", quoted(program), " train ",
-              quoted(deck), " --output.dir=\"$out\" \"${again[@]}\"\n");
+              "\nexec \"${SHOAL_MPIEXEC:-mpiexec}\" -n ", ranks, " env -u SLURM_NTASKS ", shell_word(program), " train ",
+              shell_word(deck), " --output.dir=\"$out\" \"${again[@]}\"\n");
 }
 
 fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
@@ -89,7 +90,7 @@ std::vector<std::string> JobCommands::command(std::size_t point) const {
 
 std::string JobCommands::command_text(std::size_t point) const {
   std::string words;
-  for (const std::string& word : command(point)) words += (words.empty() ? "" : " ") + quoted(word);
+  for (const std::string& word : command(point)) words += (words.empty() ? "" : " ") + shell_word(word);
   return words;
 }
 

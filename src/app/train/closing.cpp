@@ -9,6 +9,7 @@
 
 #include "app/support/output_paths.hpp"
 #include "app/support/process_memory.hpp"
+#include "app/support/shell_words.hpp"
 #include "app/support/statistics.hpp"
 #include "app/support/text_table.hpp"
 #include "shoal/base/counted.hpp"
@@ -74,8 +75,8 @@ void print_closing(comm::World& world, const ResolvedRun& resolved, const Memory
   }
   if (verdict.stopped_early) {
     rows.emplace_back("next", "the same command with --checkpoint.resume=latest");
-  } else if (o.trace.level != trace::Level::off) {
-    rows.emplace_back("next", "python3 analysis/report.py " + o.output.dir);
+  } else if (const auto report = analysis_script("report.py"); report && o.trace.level != trace::Level::off) {
+    rows.emplace_back("next", text("python3 ", path_word(*report), " ", path_word(o.output.dir)));
   }
   print_table("end", rows);
   std::printf("# %s\n", verdict.text.c_str());
