@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "comm/world/printed_pipe.hpp"
+#include "shoal/comm/mpiexec.hpp"
 #include "shoal/comm/process.hpp"
 
 namespace shoal::comm {
@@ -81,9 +82,9 @@ void wait_for_end(int lifeline, const ProcessId& rank, std::vector<PrintedPipe>&
 }
 
 void help(const ProcessId& rank, const std::optional<ProcessId>& proxy, int lifeline) {
-  const std::optional<ProcessId> mpiexec = proxy ? parent_of(*proxy) : std::nullopt;
+  const std::optional<ProcessId> mpiexec = proxy ? mpiexec_of(*proxy) : std::nullopt;
   std::vector<PrintedPipe> pipes;
-  if (mpiexec && process_name(*mpiexec).starts_with("mpiexec")) pipes = pipes_printed_into(*mpiexec);
+  if (mpiexec) pipes = pipes_printed_into(*mpiexec);
   wait_for_end(lifeline, rank, pipes);
   while (!has_exit_code(rank)) nanosleep(&while_rank_ends, nullptr);
   close(STDOUT_FILENO);
