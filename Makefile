@@ -12,9 +12,6 @@ FUZZ_SECONDS ?= 60
 space := $(subst ,, )
 SHOAL := $(BUILD)/shoal
 MPIEXEC ?= mpiexec
-# mpiexec hides from the program whether its output is a terminal, so this option decides whether to redraw its progress
-# line.
-PROGRESS := $(shell if [ -t 1 ]; then echo redraw; else echo plain; fi)
 # Debian's python3-h5py works with Debian's Python, which may not be the first in PATH.
 PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import h5py, numpy, matplotlib' 2>/dev/null && echo $$p && break; done || true)
 CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
@@ -40,7 +37,7 @@ deps:
 
 run: configure
 	cmake --build $(BUILD) -j $(JOBS) --target shoal
-	SHOAL_PROGRESS=$(PROGRESS) $(MPIEXEC) -n $(RANKS) $(SHOAL) train inputs/quickstart.cfg --output.dir=$(OUT) --output.overwrite
+	$(MPIEXEC) -n $(RANKS) $(SHOAL) train inputs/quickstart.cfg --output.dir=$(OUT) --output.overwrite
 	$(PYTHON) analysis/report.py $(OUT)
 
 test: all

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <set>
@@ -17,6 +16,7 @@
 #include "kernels/cuda/attention_graph.hpp"
 #include "kernels/cuda/attention_parts.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/taken.hpp"
 #include "shoal/kernels/bytes.hpp"
@@ -97,7 +97,7 @@ class Parts {
   /// The same, and prints the line, once, if nobody was told.
   bool available() {
     const std::string line = problem();
-    if (!line.empty() && told().insert(line).second) std::fputs(("shoal: warning: " + line + "\n").c_str(), stderr);
+    if (!line.empty() && told().insert(line).second) output::complain("shoal: warning: " + line + "\n");
     return line.empty();
   }
   /// run(tensors of the part that begins with this sequence and this head)

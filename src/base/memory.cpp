@@ -3,12 +3,12 @@
 
 #include <sys/mman.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <numeric>
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 
 namespace shoal {
 
@@ -80,8 +80,7 @@ Memory::~Memory() {
       try {
         allocator(where, kind).release(base(where, kind), planned_.at(where, kind));
       } catch (const std::exception& error) {  // a destructor must not throw, and std::terminate() would not say why
-        static_cast<void>(
-            std::fprintf(stderr, "shoal: when memory for %s was given back: %s\n", name_of(kind), error.what()));
+        output::complain(text("shoal: when memory for ", name_of(kind), " was given back: ", error.what(), "\n"));
         std::abort();
       }
     }

@@ -2,11 +2,12 @@
 // Owners of memory, the same on all devices.
 #include "shoal/device/memory.hpp"
 
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <vector>
 
+#include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/device/unit.hpp"
 
@@ -46,7 +47,7 @@ DeviceMemory::~DeviceMemory() {
   try {
     wait_for_device();
   } catch (const std::exception& error) {  // of the work: a destructor must not throw
-    static_cast<void>(std::fprintf(stderr, "shoal: at the end of the device's memory: %s\n", error.what()));
+    output::complain(text("shoal: at the end of the device's memory: ", error.what(), "\n"));
     std::abort();
   }
 }

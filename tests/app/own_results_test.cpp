@@ -36,6 +36,7 @@ TEST_F(OwnResults, AreKnownByTheirContent) {
       {own_summary(), R"({"losses": [], "options": {}})"},
       {own_metrics(), "{\"step\": 1, \"loss\": 2.5}\n{\"step\": 2}\n"},
       {own_run_record(), R"({"run": "7", "ancestors": []})"},
+      {own_log(), text(log_mark, ", 2026-11-30T08:00:00Z\n# shoal 0.1.0\n")},
       {own_plan(), R"({"runs": [], "deepspeed": []})"},
       {own_bench(), R"({"program": "shoal", "format": "shoal-bench-comm"})"},
       {own_tiers(), R"({"program": "shoal", "format": "shoal-bench-tiers"})"},
@@ -48,8 +49,8 @@ TEST_F(OwnResults, AreKnownByTheirContent) {
       const std::string content = results[of].second + "\n";
       EXPECT_EQ(is_own(content, results[kind].first), of == kind) << results[kind].first.name << ": " << content;
     }
-    const std::vector<std::string> foreign = {"years of work\n", "[1, 2]\n", "7\n", "{}\n",
-                                              "{\"options\": {}, \"format\": 1}\n"};
+    const std::vector<std::string> foreign = {
+        "years of work\n", "# shoal 0.1.0\n", "[1, 2]\n", "7\n", "{}\n", "{\"options\": {}, \"format\": 1}\n"};
     for (const std::string& content : foreign) {
       EXPECT_FALSE(is_own(content, results[kind].first)) << results[kind].first.name << ": " << content;
     }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that a look at the source text can check: what stands at the top of the tree; a file includes only headers of its own room
 and sub-room and of lower ones; files include each other in no other circles than those listed here; each library is included in
-few folders; what a ZeRO stage means is known to zero/stages alone; a test that is skipped gives the reason."""
+few folders; what a ZeRO stage means is known to zero/stages alone; what a run says goes through base/output; a test that is
+skipped gives the reason."""
 
 import collections
 import re
@@ -168,6 +169,20 @@ class Layers(unittest.TestCase):
             found += [f"{file}:{number}" for number, line in lines if compared.search(line)]
         self.assertEqual(tables, 2)
         self.assertEqual(found, [])
+
+    def test_whatever_a_run_says_goes_through_one_sink(self):
+        """So that log.txt has it. Other commands have no log; a handler of signals must not wait for a file."""
+        prints = re.compile(r"\b((f?printf|f?puts|putchar|fwrite)\(|write\(STD\w+_FILENO|std::c(out|err|log)\b)")
+        allowed = re.compile(
+            r"src/app/((bench|doctor|jobscript|plan|study)/)?\w+\.cpp|src/app/support/interrupt\.cpp"
+            r"|src/device/simulated/.*|src/base/output\.cpp"
+        )
+        found = {}
+        for file in graph.files():
+            lines = (SOURCE / file).read_text().splitlines()
+            found[file] = [number for number, line in enumerate(lines, 1) if prints.search(line)]
+        self.assertTrue(found["src/base/output.cpp"])
+        self.assertEqual([file for file, lines in found.items() if lines and not allowed.fullmatch(file)], [])
 
     def test_libraries_are_included_where_the_table_allows(self):
         seen = dict.fromkeys(LIBRARIES, 0)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/checkpoint/resume.hpp"
 
-#include <cstdio>
-
 #include "app/checkpoint/checkpoint_state.hpp"
 #include "app/checkpoint/newest.hpp"
 #include "app/checkpoint/run_record.hpp"
@@ -11,6 +9,7 @@
 #include "app/support/output_paths.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/kernels/bytes.hpp"
 
@@ -35,13 +34,13 @@ std::vector<fs::path> latest_first(const config::Options& options, const io::Che
 
 void warn_of_changes(const io::CheckpointState& state, const config::Options& options, const data::Vocabulary& vocabulary) {
   if (has_another_vocabulary(state, vocabulary)) {
-    std::printf("# warning: the vocabulary of the data is not that of the checkpoint: tokens have other ids now\n");
+    output::print("# warning: the vocabulary of the data is not that of the checkpoint: tokens have other ids now\n");
   }
   for (const auto& [name, value] : shaping_options(options)) {
     const auto before = state.scalars.find(name);
     if (before != state.scalars.end() && before->second != value) {
-      std::printf("# warning: %s is %s now, but was %s when the checkpoint was written: losses will differ\n", name.c_str(),
-                  value.c_str(), printable(before->second).c_str());
+      output::print(text("# warning: ", name, " is ", value, " now, but was ", printable(before->second),
+                         " when the checkpoint was written: losses will differ\n"));
     }
   }
 }
@@ -57,7 +56,7 @@ void resume_synchroniser(comm::World& world, const ResolvedRun& resolved, Assemb
   const auto read = [&](const std::vector<NamedSlice>& slices) { io::load_checkpoint(world, loaded.file, slices, view); };
   const std::vector<std::string> notes = assembly.synchroniser->restore(from, read);
   for (const std::string& note : notes) {
-    if (world.all().rank() == 0) std::printf("# %s\n", note.c_str());
+    if (world.all().rank() == 0) output::print(text("# ", note, "\n"));
   }
 }
 
@@ -71,8 +70,8 @@ void reset_residuals(const io::CheckpointState& state, Assembly& assembly, bool 
     kernels::fill(slice.values.size(), 0, slice.values.data());
   }
   if (!prints) return;
-  std::printf("# zero.quant_feedback: residuals start at zero: the checkpoint has %s, this run has %s\n",
-              found == state.scalars.end() ? "none" : printable(found->second).c_str(), layout.c_str());
+  output::print(text("# zero.quant_feedback: residuals start at zero: the checkpoint has ",
+                     found == state.scalars.end() ? "none" : printable(found->second), ", this run has ", layout, "\n"));
 }
 
 std::vector<NamedSlice> slices_to_read(const io::CheckpointState& state, Assembly& assembly) {
@@ -87,10 +86,8 @@ std::vector<NamedSlice> slices_to_read(const io::CheckpointState& state, Assembl
 void print_change_of_nodes(const io::CheckpointState& state, int nodes) {
   const int before = sync::saved_nodes(state.numbers);
   if (before == nodes || before <= 1) return;
-  std::printf(
-      "# the checkpoint is of %d nodes that trained locally, this run has %s: where their parameters and moments differed, "
-      "their mean is used\n",
-      before, counted(nodes, "node").c_str());
+  output::print(text("# the checkpoint is of ", before, " nodes that trained locally, this run has ", counted(nodes, "node"),
+                     ": where their parameters and moments differed, their mean is used\n"));
 }
 
 }  // namespace
@@ -114,7 +111,9 @@ std::optional<Resumed> resume(comm::World& world, const ResolvedRun& resolved, A
                                             world, [&] { return latest_first(options, *directory); }, wanted, view)
                                       : io::load_checkpoint(world, checkpoint_of(world, asked), wanted, view);
   if (!loaded) {
-    if (prints) std::printf("# nothing to resume in %s: the run begins at step 0\n", checkpoint_directory(options).c_str());
+    if (prints) {
+      output::print(text("# nothing to resume in ", checkpoint_directory(options).string(), ": the run begins at step 0\n"));
+    }
     return std::nullopt;
   }
   reset_residuals(loaded->state, assembly, prints);
@@ -125,7 +124,7 @@ std::optional<Resumed> resume(comm::World& world, const ResolvedRun& resolved, A
   assembly.engine.rebuild_parameters();
   if (prints) {
     directory->is_whole(loaded->file);
-    std::printf("# resumed from %s: %s done\n", loaded->file.c_str(), counted(loaded->state.step, "step").c_str());
+    output::print(text("# resumed from ", loaded->file.string(), ": ", counted(loaded->state.step, "step"), " done\n"));
     print_change_of_nodes(loaded->state, assembly.groups.across.ranks);
     warn_of_changes(loaded->state, options, resolved.dataset.vocabulary);
   }

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include "app/support/collective.hpp"
 #include "shoal/base/counted.hpp"
+#include "shoal/base/output.hpp"
 
 namespace shoal::app {
 
@@ -34,11 +34,10 @@ void prepare_kernels(comm::Communicator& group, const std::function<std::vector<
   for (const std::string& line : lines) all += "shoal: warning: " + line + "\n";
   all = broadcast_text(group, all, static_cast<int>(first - of_ranks.begin()));
   if (group.rank() != 0) return;
-  std::fputs(all.c_str(), stderr);
+  output::complain(all);
   if (with_lines == group.size()) return;
-  std::fprintf(stderr,
-               "shoal: warning: so it is on %s of %d, the first of which is %td: ranks differ, and so may their bits\n",
-               counted(with_lines, "rank").c_str(), group.size(), first - of_ranks.begin());
+  output::complain(text("shoal: warning: so it is on ", counted(with_lines, "rank"), " of ", group.size(),
+                        ", the first of which is ", first - of_ranks.begin(), ": ranks differ, and so may their bits\n"));
 }
 
 }  // namespace shoal::app

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/notation.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/comm/gpu_aware.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/taken.hpp"
@@ -82,7 +82,7 @@ std::vector<std::string> rank_texts(const comm::World& world) {
 }
 
 void warn(const comm::World& world, const std::string& of) {
-  if (world.rank() == 0 && !of.empty()) std::fprintf(stderr, "shoal: %s\n", of.c_str());
+  if (world.rank() == 0 && !of.empty()) output::complain(text("shoal: ", of, "\n"));
 }
 
 /// What each rank says, at most 511 characters of it. Collective.

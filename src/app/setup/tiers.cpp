@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/setup/tiers.hpp"
 
-#include <cstdio>
-
 #include "app/support/collective.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/base/notation.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/zero/state_places.hpp"
@@ -52,7 +51,7 @@ std::unique_ptr<io::NvmeTier> open_nvme(comm::World& world, const ResolvedRun& r
   });
   if (tier == nullptr || world.all().rank() != 0) return tier;
   for (const std::string& warning : tier->warnings()) {
-    static_cast<void>(std::fprintf(stderr, "shoal: warning: nvme.dir: %s\n", warning.c_str()));
+    output::complain(text("shoal: warning: nvme.dir: ", warning, "\n"));
   }
   return tier;
 }

@@ -2,7 +2,8 @@
 #include "app/support/cells.hpp"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "shoal/base/output.hpp"
 
 namespace shoal::app {
 
@@ -20,7 +21,7 @@ void print_cells(const Cells& cells, const std::vector<std::size_t>& widths, cha
     line.append(widths[c] + (c == 0 ? 0 : 2) - cells[c].size(), ' ');
     line += cells[c];
   }
-  std::printf("%s\n", line.substr(0, line.find_last_not_of(' ') + 1).c_str());
+  output::print(line.substr(0, line.find_last_not_of(' ') + 1) + "\n");
 }
 
 }  // namespace shoal::app

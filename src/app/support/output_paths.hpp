@@ -12,6 +12,7 @@ namespace shoal::app {
 /// File names in output.dir.
 inline constexpr const char* metrics_name = "metrics.jsonl";
 inline constexpr const char* summary_name = "summary.json";
+inline constexpr const char* log_name = "log.txt";
 inline constexpr const char* trace_name = "trace.h5";
 inline constexpr const char* checkpoints_name = "checkpoints";  // unless checkpoint.dir is set
 inline constexpr const char* aborted_name = "aborted.txt";      // comm/abort.hpp

@@ -47,6 +47,14 @@ io::OwnKind own_doctor() { return of_format("result of `shoal doctor`", "shoal-d
 io::OwnKind own_simulation() { return of_format("result of `shoal study --simulate`", "shoal-simulation"); }
 io::OwnKind own_replay() { return of_format("trace for SimGrid", "shoal-replay"); }
 
+io::OwnKind own_log() {
+  return {"log of a run", [](const fs::path& file) {
+            std::ifstream in(file);
+            std::string line;
+            return std::getline(in, line) && line.starts_with(log_mark);
+          }};
+}
+
 io::OwnKind own_metrics() {
   return {"metrics file of a run", [](const fs::path& file) {
             std::ifstream in(file);

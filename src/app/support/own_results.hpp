@@ -6,9 +6,13 @@
 
 namespace shoal::app {
 
+/// The begin of the first line of a log. It is not printed, so that a copy of what a run prints is no log.
+inline constexpr const char* log_mark = "# log of a run of shoal";
+
 io::OwnKind own_summary();     ///< summary.json
 io::OwnKind own_metrics();     ///< metrics.jsonl
 io::OwnKind own_run_record();  ///< run.json
+io::OwnKind own_log();         ///< log.txt
 io::OwnKind own_plan();        ///< plan --json FILE
 io::OwnKind own_bench();       ///< bench comm --output FILE
 io::OwnKind own_tiers();       ///< bench tiers --output FILE

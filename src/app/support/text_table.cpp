@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/printable.hpp"
 
 namespace shoal::app {
@@ -32,10 +33,12 @@ std::string scale_text(double scale) {
 void print_table(const std::string& title, const TextRows& rows) {
   std::size_t width = 0;
   for (const auto& [name, value] : rows) width = std::max(width, name.size());
-  std::printf("# %s\n", printable(title).c_str());
+  std::string lines = "# " + printable(title) + "\n";
   for (const auto& [name, value] : rows) {
-    std::printf("#   %-*s  %s\n", static_cast<int>(width), printable(name).c_str(), printable(value, "\n").c_str());
+    const std::string shown = printable(name), gap(width - std::min(width, shown.size()), ' ');
+    lines += text("#   ", shown, gap, "  ", printable(value, "\n"), "\n");
   }
+  output::print(lines);
 }
 
 }  // namespace shoal::app

@@ -2,7 +2,6 @@
 #include "app/train/closing.hpp"
 
 #include <cstddef>
-#include <cstdio>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/notation.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/io/checkpoint.hpp"
 
 namespace shoal::app {
@@ -79,9 +79,8 @@ void print_closing(comm::World& world, const ResolvedRun& resolved, const Memory
     rows.emplace_back("next", text("python3 ", path_word(*report), " ", path_word(o.output.dir)));
   }
   print_table("end", rows);
-  std::printf("# %s\n", verdict.text.c_str());
-  std::fflush(stdout);
-  if (verdict.exit == Exit::failed) std::fprintf(stderr, "shoal: %s\n", verdict.text.c_str());
+  output::print(text("# ", verdict.text, "\n"));
+  if (verdict.exit == Exit::failed) output::complain(text("shoal: ", verdict.text, "\n"));
 }
 
 }  // namespace shoal::app

@@ -3,12 +3,12 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <thread>
 
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/injected.hpp"
@@ -25,9 +25,7 @@ constexpr double slow_timeouts = 3;  // a slow step lasts this many times comm.t
 constexpr std::chrono::milliseconds launcher_reads(200);
 
 void announce(const Fault& fault, const std::string& what) {
-  std::printf("# fault: rank %zu %s (fault.kind = %s)\n", fault.rank, what.c_str(),
-              std::string(name_of(fault.kind)).c_str());
-  std::fflush(stdout);
+  output::print(text("# fault: rank ", fault.rank, " ", what, " (fault.kind = ", name_of(fault.kind), ")\n"));
 }
 
 [[noreturn]] void hang() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/train/metrics.hpp"
 
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +8,7 @@
 #include "app/support/collective.hpp"
 #include "app/support/output_paths.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 
 namespace shoal::app {
 
@@ -53,8 +53,8 @@ Metrics::Metrics(comm::World& world, const fs::path& directory, std::int64_t fir
       });
     });
     if ((last_ == 0 && !empty) || last_ >= first_step) return;
-    std::printf("# warning: %s has no lines of steps %lld to %lld, which are in the checkpoint\n", path.c_str(),
-                static_cast<long long>(last_) + 1, static_cast<long long>(first_step));
+    output::print(text("# warning: ", path.string(), " has no lines of steps ", last_ + 1, " to ", first_step,
+                       ", which are in the checkpoint\n"));
   });
 }
 

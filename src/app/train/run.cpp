@@ -45,7 +45,7 @@ Run::Run(comm::World& world, const ResolvedRun& resolved, RunFiles& files, Assem
                                                        : take_export_piece(assembly.engine, assembly.memory)),
       trace_(open_trace(world, resolved, assembly, first_step_, peak_gflops)),
       metrics_(world, options_.output.dir, first_step_),
-      log_(resolved, world, peak_gflops, first_step_),
+      log_(resolved, world, peak_gflops, pace()),
       history_(world.all().rank() == 0),
       progress_(world, options_, before, lineage_, directory) {
   history_.lineage = lineage_;
@@ -58,6 +58,14 @@ Run::Run(comm::World& world, const ResolvedRun& resolved, RunFiles& files, Assem
   const std::string others =
       directory != nullptr && writes_checkpoints(options_.checkpoint) ? directory->others(lineage_) : "";
   if (!others.empty()) log_.note(printable(others));
+}
+
+Pace Run::pace() const {
+  const bool evaluates = resolved_.dataset.validation != nullptr;
+  return {static_cast<double>(options_.train.steps),
+          first_step_,
+          {evaluates ? options_.train.eval_every : 0, evaluates},
+          {options_.checkpoint.every, options_.checkpoint.last}};
 }
 
 bool Run::wants_validation(std::int64_t step, bool last) const {
@@ -75,15 +83,17 @@ bool Run::record(const StepReport& report, bool last_known) {
   history_.steps.add(report);
   std::optional<double> validation;
   bool keeps = false;
+  const std::int64_t begin = trace::now_ns();
   if (last_known && is_good(report) && wants_validation(report.step, report.last)) {
     validation = trainer_.evaluate(report.step);
     history_.validation.emplace_back(report.step, *validation);
     keeps = progress_.evaluated(report.step, *validation);
   }
+  const double evaluated_s = 1e-9 * static_cast<double>(trace::now_ns() - begin);
   write_line(report, validation);
   check(report);
   log_.step(report);
-  if (validation) log_.validation(report.step, *validation, keeps);
+  if (validation) log_.validation(report.step, *validation, evaluated_s, keeps);
   return keeps;
 }
 
@@ -193,7 +203,9 @@ void Run::save(std::int64_t steps) {
   std::map<std::string, double> numbers = trainer_.numbers();
   numbers.merge(progress_.numbers());
   const std::optional<LossAt> best = progress_.kept_best();
+  const double waited_s = saves_.seconds();
   saves_.save(steps, numbers, best ? std::optional(best->step) : std::nullopt);
+  log_.saved(saves_.seconds() - waited_s);
 }
 
 /// Collective, since a signal may have reached any rank.

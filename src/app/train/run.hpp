@@ -13,6 +13,7 @@
 #include "app/train/faults.hpp"
 #include "app/train/history.hpp"
 #include "app/train/metrics.hpp"
+#include "app/train/pace.hpp"
 #include "app/train/run_files.hpp"
 #include "app/train/run_progress.hpp"
 #include "app/train/saves.hpp"
@@ -42,6 +43,7 @@ class Run {
 
  private:
   bool due(std::size_t every, std::int64_t step) const { return every != 0 && static_cast<std::size_t>(step) % every == 0; }
+  Pace pace() const;
   bool wants_validation(std::int64_t step, bool last) const;
   bool wants_checkpoint(std::int64_t step, bool last, bool stop) const;
   bool record(const StepReport& report, bool last_known);

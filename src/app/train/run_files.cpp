@@ -2,7 +2,6 @@
 #include "app/train/run_files.hpp"
 
 #include <chrono>
-#include <cstdio>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -14,8 +13,10 @@
 #include "app/support/own_results.hpp"
 #include "app/train/disk_space.hpp"
 #include "app/train/metrics.hpp"
+#include "app/train/run_log.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/comm/abort.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/hdf5.hpp"
@@ -134,12 +135,14 @@ void prepare_output(const config::Options& options) {
                     [](const std::string&, std::int64_t) {});
     return;
   }
-  if (old.files.empty() && old.unfinished.empty()) return;
-  const fs::path& first = old.files.empty() ? old.unfinished.front() : old.files.front().first;
-  require_input(options.output.overwrite, "output.dir = ", options.output.dir, " holds another run (",
-                fs::relative(first, options.output.dir).string(),
-                "); allowed: another directory, checkpoint.resume, or --output.overwrite");
-  remove_files(old);
+  if (!old.files.empty() || !old.unfinished.empty()) {
+    const fs::path& first = old.files.empty() ? old.unfinished.front() : old.files.front().first;
+    require_input(options.output.overwrite, "output.dir = ", options.output.dir, " holds another run (",
+                  fs::relative(first, options.output.dir).string(),
+                  "); allowed: another directory, checkpoint.resume, or --output.overwrite");
+    remove_files(old);
+  }
+  if (options.output.overwrite) remove_log(options);
 }
 
 void check_other_targets(const config::Options& options) {
@@ -200,7 +203,7 @@ void RunFiles::enter_checkpoints() {
 /// each time; the others wait for each attempt, so that the watchdog sees progress.
 void RunFiles::take(std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const fs::path& directory,
                     const std::function<bool()>& is_needed) {
-  const auto note = [](const std::string& line) { std::printf("# %s\n", line.c_str()), std::fflush(stdout); };
+  const auto note = [](const std::string& line) { output::print(text("# ", line, "\n")); };
   std::uint64_t held = 0;
   on_rank_0(world_.all(), [&] {
     if (!is_needed()) {

@@ -2,7 +2,6 @@
 #include "app/train/saves.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "app/checkpoint/checkpoint_state.hpp"
 #include "app/setup/extra_memory.hpp"
@@ -11,6 +10,7 @@
 #include "app/support/version.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/checkpoint.hpp"
@@ -104,7 +104,7 @@ void Saves::complete(const fs::path& file, std::int64_t step, std::optional<std:
   faults_.wrote(file, static_cast<std::size_t>(step));
   const int keep = static_cast<int>(resolved_.options.checkpoint.keep);
   for (const std::string& line : directory_->prune(lineage_, keep, spared)) {
-    std::printf("# warning: %s\n", printable(line).c_str());
+    output::print(text("# warning: ", printable(line), "\n"));
   }
   if (background_) directory_->wait_for_space();
 }

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "app/support/collective.hpp"
 #include "app/support/text_table.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/config/located.hpp"
 #include "shoal/config/wall_time.hpp"
@@ -45,16 +45,17 @@ StopClock::StopClock(comm::World& world, const config::Invocation& invocation)
 
 void StopClock::print_limit() const {
   if (!decides_ || !asks_) return;
-  if (limit_s_ > 0)
-    std::printf("# train.stop_after: the run stops after %s, as the deck says\n", human_time(limit_s_).c_str());
+  if (limit_s_ > 0) {
+    output::print(text("# train.stop_after: the run stops after ", human_time(limit_s_), ", as the deck says\n"));
+  }
   if (!left_.seconds) {
-    std::printf("# train.stop_after = auto: the job has no time limit (%s)\n", left_.source.c_str());
+    output::print(text("# train.stop_after = auto: the job has no time limit (", left_.source, ")\n"));
     return;
   }
-  std::printf(
-      "# train.stop_after = auto: %s are left of the job (%s); the run stops when a step, a save and %s more may not fit\n",
-      config::wall_time_text(static_cast<std::uint64_t>(std::max(0.0, *left_.seconds))).c_str(), left_.source.c_str(),
-      human_time(end_s_).c_str());
+  output::print(
+      text("# train.stop_after = auto: ", config::wall_time_text(static_cast<std::uint64_t>(std::max(0.0, *left_.seconds))),
+           " are left of the job (", left_.source, "); the run stops when a step, a save and ", human_time(end_s_),
+           " more may not fit\n"));
 }
 
 void StopClock::start() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // shoal train: checks the options, sets up, loads what the run starts from, and trains.
 #include <array>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,12 +24,14 @@
 #include "app/train/pays_off.hpp"
 #include "app/train/run.hpp"
 #include "app/train/run_files.hpp"
+#include "app/train/run_log.hpp"
 #include "app/train/run_trace.hpp"
 #include "app/train/stop_clock.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/base/notation.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/device/kind.hpp"
@@ -78,21 +79,22 @@ void print_plan(comm::World& world, const ResolvedRun& resolved, const std::vect
   const int ranks = resolved.division.ranks * resolved.division.axes.model();
   print_table(text("planned memory of rank ", rank, " of ", ranks), rows);
   if (resolved.options.pipeline.size > 1) {
-    std::printf("# stages of the pipeline, each of %s\n", counted(resolved.division.ranks, "rank").c_str());
+    output::print(text("# stages of the pipeline, each of ", counted(resolved.division.ranks, "rank"), "\n"));
     print_stages(stage_rows(*resolved.all_stages), '#');
   }
   if (ranks > 1 && ranks != world.size() && resolved.options.comm.ranks_per_node == 0 &&
       depends_on_nodes(resolved.options)) {
-    std::printf("# %d ranks: %s\n", ranks, unknown_nodes);
+    output::print(text("# ", ranks, " ranks: ", unknown_nodes, "\n"));
   }
-  std::printf("# %s\n", printable(checkpoint_plan(resolved.options)).c_str());
+  output::print(text("# ", printable(checkpoint_plan(resolved.options)), "\n"));
   if (!not_built.empty()) {
-    std::printf("# dry run failed: not built yet: %s; the memory above is without it\n", config::joined(not_built).c_str());
+    output::print(
+        text("# dry run failed: not built yet: ", config::joined(not_built), "; the memory above is without it\n"));
     return;
   }
-  std::printf("# dry run passed: options, data, memory, directories%s\n",
-              starts_from_weights(resolved.options) ? ", weights" : "");
-  std::printf("# not checked: checkpoint.resume, and files that output.dir holds already\n");
+  output::print(text("# dry run passed: options, data, memory, directories",
+                     starts_from_weights(resolved.options) ? ", weights" : "",
+                     "\n# not checked: checkpoint.resume, and files that output.dir holds already\n"));
 }
 
 void check_device(device::DeviceKind asked) {
@@ -104,16 +106,19 @@ void check_device(device::DeviceKind asked) {
 
 Exit train(comm::World& world, config::Invocation& invocation) {
   const int ranks = invocation.ranks > 0 ? invocation.ranks : world.size();
+  if (!invocation.print_config && !invocation.dry_run) keep_for_log(world);
   config::validate(invocation, ranks);
   if (world.all().rank() == 0) {
-    for (const std::string& key : invocation.not_built) std::fprintf(stderr, "not built yet: %s\n", key.c_str());
-    std::FILE* const log =
-        invocation.print_config ? stderr : stdout;  // standard output holds the deck alone, so that it can be read back
-    for (const std::string& note : invocation.notes) std::fprintf(log, "# %s\n", note.c_str());
+    for (const std::string& key : invocation.not_built) output::complain(text("not built yet: ", key, "\n"));
+    for (const std::string& note : invocation.notes) {
+      const std::string line = text("# ", note, "\n");
+      // Then standard output holds the deck alone, so that it can be read back.
+      invocation.print_config ? output::complain(line) : output::print(line);
+    }
   }
   if (invocation.print_config || invocation.dry_run) Interrupts::stop_recording();
   if (invocation.print_config) {
-    if (world.all().rank() == 0) std::fputs(config::print(invocation.options).c_str(), stdout);
+    if (world.all().rank() == 0) output::print(config::print(invocation.options));
     return Exit::done;
   }
   check_device(invocation.options.train.device);
@@ -122,7 +127,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     on_rank_0(world.all(), [&] {
       if (!starts_from_weights(resolved.options)) return;
       const std::string note = check_weights(resolved.options.model);
-      if (!note.empty()) std::printf("# %s\n", note.c_str());
+      if (!note.empty()) output::print(text("# ", note, "\n"));
     });
   }
   if (invocation.dry_run) {
@@ -140,6 +145,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   StopClock clock(world, invocation);
   open_device(world);
   RunFiles files(world, o);
+  start_log(world, o);
   const std::string binding = describe_binding(world);  // before OpenMP may bind this thread to one of the rank's cores
   const kernels::Runtime runtime(resolved.threads);
   kernels::connect_trace();

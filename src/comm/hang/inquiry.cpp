@@ -2,12 +2,12 @@
 #include "comm/hang/inquiry.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
 #include "comm/operations/mpi_error.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/comm/abort.hpp"
 #include "shoal/comm/world.hpp"
 
@@ -288,7 +288,7 @@ std::vector<RankState> Inquiry::states(const Fault& fault, const activity::Pictu
 void Inquiry::report(const Fault& fault, const OwnWait& wait, const activity::Picture& mine, Clock::time_point now) const {
   activity::set_aborting();  // first: another rank may be about to report, too
   const std::vector<RankState> ranks = states(fault, mine, now);
-  std::fputs(text("shoal: ", headline(fault, wait, ranks), "\n", hang_table(ranks, world_.group_kinds())).c_str(), stderr);
+  output::complain(text("shoal: ", headline(fault, wait, ranks), "\n", hang_table(ranks, world_.group_kinds())));
   abort_all(static_cast<int>(Exit::failed));
 }
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
 #include <iterator>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/mpi_free.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/comm/abort.hpp"
 #include "shoal/comm/process.hpp"
 #include "shoal/comm/wait.hpp"
@@ -57,7 +57,7 @@ constexpr double least_share = 0.01;
 /// Prints the line and ends the process. Standard error may be a pipe to a launcher that has died, hence SIG_IGN.
 [[noreturn]] void end(const std::string& line) {
   std::signal(SIGPIPE, SIG_IGN);
-  dprintf(STDERR_FILENO, "%s", line.c_str());  // not through stdio: the main thread may hold its lock
+  output::complain(line);
   release_device();
   usleep(launcher_reads_us);
   _exit(static_cast<int>(Exit::failed));
@@ -67,7 +67,7 @@ constexpr double least_share = 0.01;
 /// hydra), but all obey MPI_Abort. That may not return if the main thread holds a lock.
 [[noreturn]] void end_all(const std::string& line) {
   std::signal(SIGPIPE, SIG_IGN);
-  dprintf(STDERR_FILENO, "%s", line.c_str());
+  output::complain(line);
   std::thread([] { abort_all(static_cast<int>(Exit::failed)); }).detach();
   usleep(abort_takes_us);
   end("");

@@ -19,6 +19,8 @@
 
 #include "comm/operations/device_operations.hpp"
 #include "shoal/base/activity.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 
 namespace shoal::comm {
 
@@ -41,7 +43,7 @@ void leave_note() {
   if (note < 0 && errno == EEXIST) return;
   if (note < 0 ||
       dprintf(note, "%s with exit code %d. The log has the reason.\n", words.data(), exit_code_of_all.load()) < 0) {
-    std::fprintf(stderr, "shoal: %s: cannot be written: %s\n", file.c_str(), std::strerror(errno));
+    output::complain(text("shoal: ", file, ": cannot be written: ", std::strerror(errno), "\n"));
   }
   if (note >= 0) close(note);
 }
@@ -51,7 +53,7 @@ void start_note() {
   try {
     std::thread(leave_note).detach();
   } catch (const std::system_error& error) {
-    std::fprintf(stderr, "shoal: no thread for a note of the end: %s\n", error.what());
+    output::complain(text("shoal: no thread for a note of the end: ", error.what(), "\n"));
   }
 }
 

@@ -2,9 +2,11 @@
 #include "comm/operations/device_operations.hpp"
 
 #include <atomic>
-#include <cstdio>
 #include <exception>
 #include <thread>
+
+#include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 
 namespace shoal::comm {
 
@@ -20,7 +22,7 @@ void release_device() noexcept {
   try {
     std::thread(function).detach();
   } catch (const std::exception& error) {  // no more threads: the process ends all the same
-    static_cast<void>(std::fprintf(stderr, "shoal: operations of the device are not ended: %s\n", error.what()));
+    output::complain(text("shoal: operations of the device are not ended: ", error.what(), "\n"));
   }
 }
 

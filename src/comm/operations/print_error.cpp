@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "shoal/base/output.hpp"
 #include "shoal/base/printable.hpp"
 
 namespace shoal::comm {
@@ -19,8 +20,7 @@ void print_error(const std::string& head, std::string_view message) {
   if (lines == last) return;
   last = lines;
   std::fflush(stdout);
-  std::fputs(lines.c_str(), stderr);
-  std::fflush(stderr);
+  output::complain(lines);
 }
 
 }  // namespace shoal::comm

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <cstdio>
 #include <exception>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "comm/operations/open_operations.hpp"
 #include "shoal/base/activity.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/comm/abort.hpp"
 #include "shoal/comm/wait.hpp"
 
@@ -91,7 +91,7 @@ void Request::drop() noexcept {
       backoff.pause();
     }
   } catch (const std::exception& error) {  // an MPI error: a destructor must not throw
-    std::fprintf(stderr, "shoal: %s\n", error.what());
+    output::complain(text("shoal: ", error.what(), "\n"));
     abort_all(static_cast<int>(Exit::failed));
   }
 }

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -25,6 +24,8 @@
 #include <vector>
 
 #include "comm/world/printed_pipe.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/comm/mpiexec.hpp"
 #include "shoal/comm/process.hpp"
 
@@ -125,8 +126,8 @@ void start_hydra_helper(int argc, char** argv) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (piped) close(lifeline[0]);
   if (helper < 0) {
-    std::fprintf(stderr, "shoal: no helper process (%s): after a signal mpiexec may report exit code 0 for this rank\n",
-                 std::strerror(error));
+    output::complain(text("shoal: no helper process (", std::strerror(error),
+                          "): after a signal mpiexec may report exit code 0 for this rank\n"));
   }
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "io/checkpoint/checkpoint_match.hpp"
@@ -7,6 +6,7 @@
 #include "io/checkpoint/checkpoint_verify.hpp"
 #include "io/files/agreement.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/io/checkpoint.hpp"
 
@@ -74,7 +74,7 @@ void read_and_verify(comm::Communicator& group, const fs::path& path, const Desc
   compare_checksums(path, unverified, sums);
 }
 
-void print_warning(const std::string& line) { std::fprintf(stderr, "shoal: %s\n", printable(line).c_str()); }
+void print_warning(const std::string& line) { output::complain(text("shoal: ", printable(line), "\n")); }
 
 }  // namespace
 

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cstdio>
 
-#include "io/files/identity.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/io/identity.hpp"
 
 namespace shoal::io {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/files/identity.hpp"
+#include "shoal/io/identity.hpp"
 
 #include <array>
 #include <cstdio>

@@ -14,8 +14,8 @@
 #include <map>
 #include <sstream>
 
-#include "io/files/identity.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/io/identity.hpp"
 
 namespace shoal::io {
 

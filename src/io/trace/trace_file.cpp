@@ -2,7 +2,6 @@
 #include "shoal/io/trace_file.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <unordered_map>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "io/trace/trace_layout.hpp"
 #include "io/trace/trace_types.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/device/timing.hpp"
 
@@ -117,7 +117,7 @@ TraceFile::~TraceFile() {
   try {
     state_->layout->abandon();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "shoal: trace: %s\n", error.what());
+    output::complain(text("shoal: trace: ", error.what(), "\n"));
   }
 }
 
@@ -156,8 +156,7 @@ void TraceFile::State::stop(const std::string& reason) {
     layout->shrink(total);  // of this flush not all chunks were written, and a reader must not find any
   } catch (const Error&) {  // the disk fails in more than one way; `reason` says the first
   }
-  std::fprintf(stderr, "shoal: trace: %s; no events are written after flush %d; the run continues\n", reason.c_str(),
-               flushes);
+  output::complain(text("shoal: trace: ", reason, "; no events are written after flush ", flushes, "; the run continues\n"));
 }
 
 void TraceFile::State::write(std::vector<trace::Event>& events) {

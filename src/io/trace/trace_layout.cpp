@@ -9,12 +9,12 @@
 #include <numeric>
 
 #include "io/files/hash.hpp"
-#include "io/files/identity.hpp"
 #include "io/hdf5/hdf5_driver.hpp"
 #include "io/hdf5/packed_chunk.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/io/identity.hpp"
 
 namespace shoal::io {
 
