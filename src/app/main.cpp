@@ -93,7 +93,7 @@ Exit run_command(comm::World& world, const Command& command, int argc, char** ar
   check_launcher(world, command, invocation);
   make_groups(world, command, invocation);
   const double timeout = invocation.options.comm.timeout, own = command.longest_silence_s;
-  const comm::Watchdog watchdog(world, own > 0 ? std::min(own, timeout) : timeout);
+  const comm::Watchdog watchdog(world, own > 0 ? std::min(own, timeout) : timeout, Interrupts::hang_up);
   const Exit exit = command.run(world, invocation);
   heartbeat::phase("exit");
   return exit;

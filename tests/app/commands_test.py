@@ -223,7 +223,9 @@ class Commands(Program):
                     ["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, text=True, timeout=60, check=True
                 )
                 python, script, out = shell.stdout.split("\0")[:-1]
-                self.assertEqual((python, pathlib.Path(script).name, pathlib.Path(out)), ("python3", "report.py", pathlib.Path(name)))
+                self.assertEqual(
+                    (python, pathlib.Path(script).name, pathlib.Path(out)), ("python3", "report.py", pathlib.Path(name))
+                )
                 self.assertTrue((self.dir / script).is_file(), script)
                 self.assertFalse(out.startswith("-"))
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "support/borrowed_stack.hpp"
@@ -39,7 +40,7 @@ TEST_P(Kinds, AreBlockedOnThreadsThatStartLater) {
   }).join();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Kinds, testing::Values(SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE),
+INSTANTIATE_TEST_SUITE_P(All, Kinds, testing::Values(SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE, SIGHUP),
                          [](const auto& kind) { return signal_name(kind.param); });
 
 TEST(Interrupts, Sigusr1WaitsUntilMpiHasStarted) {
@@ -71,6 +72,33 @@ TEST(Interrupts, AWriteThatNobodyReadsIsTheFirstSignalButNeverASecond) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a second signal would end this process
   }
   close(ends[1]);
+}
+
+TEST(Interrupts, TheEndOfTheLauncherIsAHangUpButNeverASecondSignal) {
+  EXPECT_FALSE(Interrupts::hang_up());
+  {
+    const Interrupts interrupts;
+    EXPECT_TRUE(Interrupts::hang_up());
+    EXPECT_EQ(Interrupts::first(), SIGHUP);
+  }
+  const Interrupts interrupts;
+  kill(getpid(), SIGTERM);
+  EXPECT_EQ(recorded(), SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // longer than one signal's deliveries may be apart
+  EXPECT_TRUE(Interrupts::hang_up());
+  EXPECT_EQ(Interrupts::first(), SIGTERM);
+}
+
+TEST(Interrupts, ProcessesThatIgnoreHangUpsGoOn) {
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    const Interrupts interrupts;
+    kill(getpid(), SIGHUP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(Interrupts::first(), 0);
+  }
+  std::signal(SIGHUP, SIG_IGN);  // drops it if it is still pending, since the thread had not started
+  std::signal(SIGHUP, SIG_DFL);
 }
 
 TEST(InterruptsDeathTest, ASecondSignalEndsTheProcess) {

@@ -64,7 +64,7 @@ class Log(Program):
         self.assertIn("absent.h5", done.stderr)
         self.assertIn(done.stderr, self.log.read_text())
         kill = ("--fault.kind=kill@2:1", "--train.steps=1000000", "--train.log_every=1000")
-        done = self.shoal("train", self.cfg, "--output.dir=out", *kill, ranks=2)  # the first one has left nothing to replace
+        done = self.shoal("train", self.cfg, "--output.dir=out", *kill, ranks=2)  # the first run has made no step
         self.assertNotIn(done.returncode, (0, 75))
         text = self.log.read_text()
         self.assertRegex(text, r"\n# begun again, .*Z\n")
@@ -91,7 +91,9 @@ class Log(Program):
         fails |= {"SHOAL_FAIL_CALL": "write", "SHOAL_FAIL_ERRNO": str(errno.ENOSPC)}
         for at in ("1", "3"):
             done = self.run_to("--output.overwrite", env={**fails, "SHOAL_FAIL_AT": at})
-            self.assertRegex(done.stderr, r"^shoal: warning: out/log\.txt.*: No space left on device.*; the run goes on")
+            self.assertRegex(
+                done.stderr, r"^shoal: warning: out/log\.txt.*: No space left on device.*; the run goes on"
+            )
             self.assertEqual(done.stderr.count("warning"), 1, done.stderr)
             self.assertIn("# OK: 4 of 4 steps", done.stdout)
 
@@ -99,7 +101,8 @@ class Log(Program):
         """Also under mpiexec, which is the one that prints to it."""
         for launcher in ((), (MPIEXEC, "-n", "2")):
             terminal, other_end = pty.openpty()
-            command = [*launcher, BINARY, "train", self.cfg, "--output.dir=out", "--output.overwrite", "--train.log_every=100"]
+            options = ("--output.dir=out", "--output.overwrite", "--train.log_every=100")
+            command = [*launcher, BINARY, "train", self.cfg, *options]
             run = subprocess.Popen(command, stdin=other_end, stdout=other_end, stderr=other_end, cwd=self.dir,
                                    env=self.environment(2), start_new_session=True)  # fmt: skip
             os.close(other_end)

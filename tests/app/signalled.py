@@ -19,13 +19,13 @@ PIPED = 'trap : INT; "$@" | {reader}; exit "${{PIPESTATUS[0]}}"'
 class Run:
     """A run under mpiexec, and the processes of its ranks."""
 
-    def __init__(self, test, deck, *options, ranks=2, mpiexec=(), piped=None):
+    def __init__(self, test, deck, *options, ranks=2, mpiexec=(), piped=None, launcher=MPIEXEC):
         """piped: a command that reads the output, as in `mpiexec ... | tee`."""
         self.test, self.ranks = test, ranks
         self.out = test.dir / f"run-{len(list(test.dir.glob('run-*')))}"
         self.out.mkdir()
         self.reports = test.dir / f"reports-{self.out.name}"
-        command = [MPIEXEC, *mpiexec, "-n", str(ranks), BINARY, "train", str(deck), *options]
+        command = [launcher, *mpiexec, "-n", str(ranks), BINARY, "train", str(deck), *options]
         self.launcher = subprocess.Popen(
             [*(("bash", "-c", PIPED.format(reader=piped), "-") if piped else ()), *command, f"--output.dir={self.out}"],
             env=test.environment(
@@ -116,6 +116,16 @@ class Run:
         self.test.assertEqual(line[0], how.name)
         self.test.assertTrue((self.test.dir / line[2]).is_file(), line[2])
         self.test.assertIn(f"stopped by {how.name} after {line[1]} of 1000000 steps", said)
+        return int(line[1])
+
+    def left_whole(self, how):
+        """What a run leaves that was stopped by this signal, even if nobody has read its output: one complete checkpoint, the
+        end of its log, and no lock. Returns the step after which it stopped."""
+        (line,) = re.findall(STOPPED, (self.out / "log.txt").read_text())
+        self.test.assertEqual(line[0], how.name)
+        self.test.assertEqual([str(path) for path in self.out.glob("checkpoints/step_*")], [line[2]])
+        self.test.assertEqual(list(self.out.rglob("shoal.lock")), [])
+        self.test.assertTrue((self.out / "summary.json").exists())
         return int(line[1])
 
 

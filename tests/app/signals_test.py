@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGINT, SIGTERM, SIGUSR1 and SIGUSR2: the run finishes its step, writes a checkpoint and ends with 75; a second
+"""SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2: the run finishes its step, writes a checkpoint and ends with 75; a second
 signal ends it at once. SHOAL_SIGNALS: how many signals to send at random moments."""
 
 import json
 import os
 import pathlib
 import random
+import re
+import shutil
 import signal
 import subprocess
 import time
 
-from program import BINARY, SMALL, SOURCE, Program, main, preloaded, sanitized, skip
+from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, end, main, preloaded, sanitized, skip
 from seeds import seed
 from signalled import SIGNALS, Run
 
@@ -76,13 +78,51 @@ class Signals(Program):
         for stopped in (run, Run(self, self.deck(TINY), "--train.log_every=1", piped="head -n 3")):
             code, said, errors = stopped.ended()
             self.assertEqual(code, 75, said + errors)
-            self.assertEqual(len(list(stopped.out.glob("checkpoints/step_*.h5"))), 1)
+            stopped.left_whole(signal.SIGPIPE)
         slow = Run(self, self.deck(TINY), "--train.steps=20", piped="(sleep 5; cat)")
         code, said, errors = slow.ended()
         self.assertEqual(code, 0, said + errors)
         self.assertIn("OK: 20 of 20 steps", said)
 
+    def test_ctrl_c_ends_the_reader_too(self):
+        """MPICH's launcher has several names."""
+        for name in ("mpiexec", "mpirun"):
+            launcher = pathlib.Path(shutil.which(MPIEXEC)).with_name(name)
+            if not launcher.exists():
+                skip(f"there is no {launcher}")
+            run = Run(self, self.deck(TINY), "--train.log_every=1", piped="tee log", launcher=launcher).in_step(2)
+            os.killpg(run.launcher.pid, signal.SIGINT)
+            code, said, errors = run.ended()
+            self.assertEqual(code, 75, said + errors)
+            run.left_whole(signal.SIGINT)
+
+    def test_when_the_launcher_dies(self):
+        """Of hydra the proxy, which alone can end ranks: then those of one machine can still work together. If mpiexec dies, its
+        proxies kill all ranks at once."""
+        # It prints nothing meanwhile, since nobody would read it.
+        run = Run(self, self.deck(TINY), "--train.log_every=1000000").in_step(2)
+        status = pathlib.Path(f"/proc/{run.processes()[0]}/status").read_text()
+        os.kill(int(re.search(r"PPid:\s*(\d+)", status)[1]), signal.SIGKILL)
+        run.ended()
+        self.wait_for(lambda: not run.processes(), None)
+        step = run.left_whole(signal.SIGHUP)
+        log = (run.out / "log.txt").read_text()
+        self.assertRegex(log, "the launcher's process .*; the run ends as if it was stopped")
+        self.check_resumed(run, step)
+
     def test_without_a_launcher(self):
+        """A reader that goes, a terminal that goes; `nohup` lets a run go on."""
+        for ahead, steps, code in ((), 1000000, 75), (("nohup",), 300, 0):
+            run = self.dir / f"hung-up-{steps}"
+            command = [BINARY, "train", str(self.deck(TINY)), f"--output.dir={run}", f"--train.steps={steps}"]
+            done = subprocess.Popen([*ahead, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, env=self.environment(1))  # fmt: skip
+            self.addCleanup(end, done)
+            self.wait_for(lambda run=run: (run / "metrics.jsonl").exists(), done)
+            done.send_signal(signal.SIGHUP)
+            said, _ = done.communicate(timeout=60)
+            self.assertEqual(done.returncode, code, said)
+            self.assertEqual(b"stopped by SIGHUP" in said, code == 75, said)
         run = self.dir / "alone"
         command = [BINARY, "train", str(self.deck(TINY)), "--train.log_every=1", f"--output.dir={run}"]
         words = ["bash", "-c", 'set -o pipefail; "$@" | head -n 3', "-", *command]

@@ -53,8 +53,7 @@ class Stops(Program):
         self.assertEqual(code, 75, said + errors)
         if "piped" not in target:  # tee has ended before the last line
             self.assertRegex(said, STOPPED.replace(r"(\S+) after", f"{how.name} after"))
-        (checkpoint,) = (run.out / "checkpoints").glob("step_*.h5")
-        step = int(checkpoint.stem.removeprefix("step_"))
+        step = run.left_whole(how)
         again = ("--checkpoint.resume=latest", f"--train.steps={step + MORE_STEPS}")
         summary = self.train(*deck, *again, ranks=ranks, out=run.out.name)
         return step, summary["losses"]

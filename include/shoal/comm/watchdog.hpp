@@ -20,6 +20,7 @@
 //   is reported likewise.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 namespace shoal::comm {
@@ -31,9 +32,12 @@ class World;
 /// that the launcher's process that started this rank is running, and that its own rank is alive. If not, one rank prints
 /// which ranks those are, with their hosts, and what each rank is doing, and ends the process with exit code 1; the launcher
 /// then ends the others. Must be created and destroyed by the main thread.
+///
+/// If only the launcher's process is gone and all ranks are on this machine, they can still work together: then each rank's
+/// thread calls hang_up(), and if that returns true, the run has the timeout to end by itself.
 class Watchdog {
  public:
-  Watchdog(World& world, double timeout_s);
+  Watchdog(World& world, double timeout_s, std::function<bool()> hang_up = nullptr);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

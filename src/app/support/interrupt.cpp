@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/support/interrupt.hpp"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <initializer_list>
@@ -20,8 +22,8 @@ struct SignalName {
   int signal;
   const char* name;
 };
-constexpr std::array kinds = {SignalName{SIGINT, "SIGINT"}, SignalName{SIGTERM, "SIGTERM"}, SignalName{SIGUSR1, "SIGUSR1"},
-                              SignalName{SIGUSR2, "SIGUSR2"}, SignalName{SIGPIPE, "SIGPIPE"}};
+constexpr std::array kinds = {SignalName{SIGINT, "SIGINT"},   SignalName{SIGTERM, "SIGTERM"}, SignalName{SIGUSR1, "SIGUSR1"},
+                              SignalName{SIGUSR2, "SIGUSR2"}, SignalName{SIGPIPE, "SIGPIPE"}, SignalName{SIGHUP, "SIGHUP"}};
 
 constexpr std::int64_t one_delivery_ns = 1'000'000'000;
 
@@ -31,6 +33,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>
 
 enum Phase { mpi_starts, mpi_runs, over };
 std::atomic<int> phase = mpi_starts;
+std::atomic<bool> records = false;
 
 /// Records the signal. Returns true if it is a second one.
 bool is_second(int signal) {
@@ -99,8 +102,33 @@ void take_pending_sigpipe() {
   if (sigtimedwait(&pipe, nullptr, &at_once) == SIGPIPE) is_second(SIGPIPE);
 }
 
+bool hang_ups_were_ignored = false;
+
+/// Runs before the constructors of libraries, since that of UCX has a handler for SIGHUP, whoever ignored it. It asks the
+/// kernel itself: a sanitizer's sigaction() may not work yet.
+void look_at_hang_ups(int, char**, char**) {
+  struct {
+    decltype(SIG_IGN) handler = SIG_DFL;
+    std::array<unsigned long, 20> rest{};  // flags and the like, of no more than this length
+  } action;
+  constexpr std::size_t bytes_of_mask = 8;
+  hang_ups_were_ignored =
+      syscall(SYS_rt_sigaction, SIGHUP, nullptr, &action, bytes_of_mask) == 0 && action.handler == SIG_IGN;
+}
+[[gnu::used, gnu::section(".preinit_array")]] void (*const first_of_all)(int, char**, char**) = look_at_hang_ups;
+
+/// Returns true if the signal stays ignored.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return signal == SIGHUP &&
+         (hang_ups_were_ignored || (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN));
+}
+
 void restore_defaults() {
-  for (const SignalName& kind : kinds) std::signal(kind.signal, SIG_DFL);
+  records = false;
+  for (const SignalName& kind : kinds) {
+    if (!is_ignored(kind.signal)) std::signal(kind.signal, SIG_DFL);
+  }
 }
 
 }  // namespace
@@ -112,8 +140,13 @@ Interrupts::Interrupts() {
   const sigset_t all = set_of_all();
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   for (const SignalName& kind : kinds) {
-    if (kind.signal != SIGUSR1) record(kind.signal);
+    if (is_ignored(kind.signal)) {
+      std::signal(kind.signal, SIG_IGN);  // again: a library's handler may be there
+    } else if (kind.signal != SIGUSR1) {
+      record(kind.signal);
+    }
   }
+  records = true;
   listener_ = std::thread(listen);
 }
 
@@ -131,6 +164,12 @@ void Interrupts::mpi_has_started() {
 void Interrupts::stop_recording() {
   restore_defaults();
   if (first_signal != 0) kill(getpid(), first_signal);  // not raise(): this thread blocks it
+}
+
+bool Interrupts::hang_up() {
+  if (!records) return false;
+  if (first_signal == 0) is_second(SIGHUP);
+  return true;
 }
 
 int Interrupts::first() {

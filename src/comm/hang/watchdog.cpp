@@ -92,14 +92,15 @@ double processor_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - secon
 }  // namespace
 
 struct Watchdog::State {
-  State(World& world, double timeout_s)
+  State(World& world, double timeout_s, std::function<bool()> on_hang_up)
       : rank(world.all().rank()),
         timeout(timeout_s),
         interval(std::min(longest_interval_s, timeout_s / checks_per_timeout)),
         node(world.topology().node_of[static_cast<std::size_t>(rank)]),
         hosts(world.topology().hosts),
         peers(world),
-        inquiry(world, peers, timeout, interval) {}
+        inquiry(world, peers, timeout, interval),
+        hang_up(std::move(on_hang_up)) {}
 
   std::string name(int r) const {
     return text("rank ", r, " (", hosts[static_cast<std::size_t>(r)], ", process ", peers.process(r).number, ")");
@@ -155,11 +156,18 @@ struct Watchdog::State {
     return timeout + (others_live ? inquiry.longest_s() : 0) + after_first;
   }
 
-  /// A launcher that was killed cannot end its ranks any more.
-  void check_launcher() const {
+  /// A launcher that was killed cannot end its ranks any more. Those of other nodes are ended by their own launchers.
+  void check_launcher() {
     if (!started_by || is_running(*started_by)) return;
-    end(text("shoal: ", name(rank), ": the launcher's process ", started_by->number,
-             " has ended without ending its ranks; this rank ends too\n"));
+    const std::string line = text("shoal: ", name(rank), ": the launcher's process ", started_by->number,
+                                  " has ended without ending its ranks; ");
+    const double now = seconds_of(CLOCK_MONOTONIC);
+    const bool together = static_cast<int>(peers.visible().size()) + 1 == peers.size();
+    if (!hung_up_at && together && hang_up && hang_up()) {
+      hung_up_at = now;
+      output::complain(line + "the run ends as if it was stopped\n");
+    }
+    if (!hung_up_at || now - *hung_up_at > timeout) end(line + "this rank ends too\n");
   }
 
   /// While the main thread is absent from MPI, in a kernel or a long loop, using processor time is a sign of life. At other
@@ -226,6 +234,8 @@ struct Watchdog::State {
   RankProcesses peers;
   Inquiry inquiry;
   std::optional<ProcessId> started_by = launcher();
+  std::function<bool()> hang_up;
+  std::optional<double> hung_up_at;           // seconds
   double checked_at = 0, processor_used = 0;  // by check_processor_time(), seconds
   std::mutex mutex;
   std::condition_variable wake;
@@ -233,7 +243,8 @@ struct Watchdog::State {
   std::thread thread;
 };
 
-Watchdog::Watchdog(World& world, double timeout_s) : state_(std::make_unique<State>(world, timeout_s)) {
+Watchdog::Watchdog(World& world, double timeout_s, std::function<bool()> hang_up)
+    : state_(std::make_unique<State>(world, timeout_s, std::move(hang_up))) {
   set_long_wait(state_->interval,
                 [this](const Operation& operation, double seconds) { state_->inquiry.waiting(operation, seconds); });
   set_listener([this] { state_->inquiry.at_work(); });
