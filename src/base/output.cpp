@@ -2,10 +2,13 @@
 #include "shoal/base/output.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdio>
@@ -16,11 +19,14 @@
 #include <thread>
 #include <utility>
 
+#include "shoal/base/heartbeat.hpp"
+
 namespace shoal::output {
 
 namespace {
 
 constexpr std::chrono::seconds log_takes(1);
+constexpr int beats_every_ms = 100;
 
 /// Returns the reason if not all was written; empty if it was.
 std::string write_all(int to, std::string_view words) {
@@ -145,8 +151,16 @@ void complain(std::string_view lines) {
 }
 
 void draw(std::string_view words) {
-  std::fwrite(words.data(), 1, words.size(), stdout);
   std::fflush(stdout);
+  while (!words.empty()) {
+    pollfd ready{STDOUT_FILENO, POLLOUT, 0};
+    const int found = poll(&ready, 1, beats_every_ms);
+    heartbeat::beat();
+    if (found <= 0) continue;
+    const ssize_t written = ::write(STDOUT_FILENO, words.data(), std::min<std::size_t>(words.size(), PIPE_BUF));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) return;  // nobody reads it: Interrupts ends the run
+    words.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
+  }
 }
 
 void keep() { log_of_process().keep(); }

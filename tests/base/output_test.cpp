@@ -2,16 +2,23 @@
 // The log has what a process prints, and no state of its file stops the process.
 #include "shoal/base/output.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
+
+#include "shoal/base/heartbeat.hpp"
 
 namespace shoal {
 namespace of_output_test {
@@ -61,6 +68,38 @@ TEST_F(Output, OfAProcessThatSaysNothingOpensNoFile) {
   output::log_to("/no/such/folder/log.txt");
   const auto [out, errors] = printed();
   EXPECT_EQ(out + errors, "");
+}
+
+/// It writes far more than a pipe holds. A rank that does not beat for comm.timeout is taken for dead.
+TEST_F(Output, WaitsForASlowReaderAndShowsThatItLives) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const int before = dup(STDOUT_FILENO);
+  dup2(ends[1], STDOUT_FILENO);
+  close(ends[1]);
+  const std::string lines(1'000'000, 'x');
+  std::string read_so_far;
+  std::thread reader([&] {
+    const int holds = fcntl(ends[0], F_GETPIPE_SZ);
+    for (int waiting = 0; waiting < holds; ioctl(ends[0], FIONREAD, &waiting)) std::this_thread::yield();
+    std::int64_t silence = 0;  // it falls at a beat
+    for (std::int64_t now = heartbeat::silence_ns(); now >= silence; now = heartbeat::silence_ns()) {
+      silence = now;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::array<char, 4096> part{};
+    for (ssize_t got = 1; got > 0;) {
+      got = read(ends[0], part.data(), part.size());
+      if (got > 0) read_so_far.append(part.data(), static_cast<std::size_t>(got));
+    }
+  });
+  output::print(lines);
+  dup2(before, STDOUT_FILENO);  // closes the pipe
+  close(before);
+  reader.join();
+  close(ends[0]);
+  EXPECT_EQ(printed().first, "");
+  EXPECT_EQ(read_so_far, lines);
 }
 
 TEST_F(Output, ToAFullDiskIsSaidOnceAndGoesOn) {

@@ -7,7 +7,8 @@
 
 namespace shoal::output {
 
-/// Writes whole lines to standard output, and to the log.
+/// Writes whole lines to standard output, and to the log. To be called by the main thread: it waits for a reader who is slow
+/// (`| less`), and beats (base/heartbeat.hpp) meanwhile, so that nobody takes the rank for one that hangs.
 void print(std::string_view lines);
 
 /// Writes whole lines to standard error, and to the log. May be called by any thread, also when the log's file system hangs:
