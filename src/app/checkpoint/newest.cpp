@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <optional>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "app/support/collective.hpp"
 #include "app/support/output_paths.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/output.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/checkpoint_directory.hpp"
@@ -75,11 +75,11 @@ fs::path checkpoint_of(const std::string& argument) {
       io::read_checkpoint_state(file);
     } catch (const Error& error) {
       if (error.code() != Exit::bad_input) throw;  // it may be whole, but cannot be read at this moment
-      std::fprintf(stderr, "# passed over: %s\n", printable(error.what()).c_str());
+      output::complain(text("# passed over: ", printable(error.what()), "\n"));
       continue;
     }
-    std::fprintf(stderr, "# %s: the newest complete checkpoint is %s\n", printable(argument).c_str(),
-                 printable(file.string()).c_str());
+    output::complain(
+        text("# ", printable(argument), ": the newest complete checkpoint is ", printable(file.string()), "\n"));
     return file;
   }
   const fs::path shown = fs::is_directory(place) ? place : fs::path(argument);
