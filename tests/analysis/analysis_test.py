@@ -26,9 +26,9 @@ from shoal.read.trace import Trace
 from shoal.times import breakdown, traffic
 
 
-def add_flush(file, first, count, dropped=0):
+def add_flush(file, first, count, dropped=0, rank=0):
     flushes = file["flushes"][()]
-    more = np.array([(1, 0, first, count, dropped)], dtype=flushes.dtype)
+    more = np.array([(1, rank, first, count, dropped)], dtype=flushes.dtype)
     del file["flushes"]
     file["flushes"] = np.concatenate([flushes, more])
 
@@ -202,7 +202,9 @@ class Breakdown(Analysis):
             rows["name"][waits], rows["group"][waits], rows["unit"][waits] = len(names), -1, -1
             file["events"].resize(len(rows) + len(parts), axis=0)
             file["events"][...] = np.concatenate([rows, parts])
-            add_flush(file, len(rows), len(parts))
+            for rank in range(make_run.RANKS):  # the waits are in the order of their ranks
+                [own] = np.nonzero(parts["rank"] == rank)
+                add_flush(file, len(rows) + own[0], len(own), rank=rank)
         trace = Trace.read(copy)
         found = {(op.name, op.group): op for op in traffic.operations(trace)}
         self.assertAlmostEqual(found["reduce_scatter", "node"].exposed_per_step, 0.4e-3)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import h5py
@@ -16,6 +17,7 @@ import make_run
 import numpy as np
 
 from scripts import ANALYSIS, script  # isort: skip
+from shoal.read import live
 from shoal.read.bad_input import BadInput
 from shoal.read.run import Run
 from shoal.read.trace import Trace
@@ -49,6 +51,8 @@ class Damage(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = Path(tempfile.mkdtemp(prefix="shoal-input-"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
+        # Damaged files do not become whole while a reader waits.
+        cls.enterClassContext(unittest.mock.patch.object(live, "PATIENCE_S", 0.0))
         cls.good = make_run.make_run(cls.directory / "good", level="comm", steps=4)
 
     def test_a_file_that_is_no_whole_trace_is_one_line(self):

@@ -135,7 +135,7 @@ def record_rank(
 def write_trace(
     path: Path, options: dict[str, str], level: str, steps: int, first: int = 1, hour: int = 3, nodes: int = 2, *,
     device: bool = False, version: int = 3, world: int = RANKS, machine: dict[str, str] | None = None, zero: int | None = None,
-    drift_ppm: float = 0
+    drift_ppm: float = 0, complete: bool = True
 ) -> None:  # fmt: skip
     """Writes the trace of a part of a run that begins with step `first`, at that hour. Versions 1 and 2 are those of
     older programs. machine: more attributes of /machine. zero: when its time 0 was, nanoseconds since 1970. drift_ppm: how much faster
@@ -145,7 +145,7 @@ def write_trace(
     text = h5py.string_dtype()
     with h5py.File(path, "w") as file:
         file.attrs.update(format_version=version, program="shoal", version="0.1.0", started=f"2026-01-02T{hour:02d}:04:05Z",
-                          world_size=world, nodes=nodes, level=level, complete=1)  # fmt: skip
+                          world_size=world, nodes=nodes, level=level, complete=int(complete))  # fmt: skip
         if zero is not None:
             file.attrs["zero_unix_ns"] = zero
         file.create_group("options").attrs.update(options)
@@ -160,7 +160,7 @@ def write_trace(
             tables["queues"] = QUEUES if device else QUEUES[:1]
             file.attrs["untimed_spans"] = 0
         for name, values in tables.items():
-            file.create_dataset(name, data=list(values), dtype=text)
+            file.create_dataset(name, data=list(values), dtype=text, maxshape=(None,))
         counts = [len(rank) for rank in ranks]
         if version >= 3:  # each rank's rows begin with a new chunk
             ranks = [rank + [FILLING] * (-len(rank) % CHUNK) for rank in ranks]
@@ -170,9 +170,8 @@ def write_trace(
         packed = {"chunks": (CHUNK,), "shuffle": True, "compression": "gzip"} if version >= 3 else {"chunks": True}
         file.create_dataset("events", data=rows, maxshape=(None,), **packed)
         first = np.cumsum([0] + [len(rank) for rank in ranks])
-        file.create_dataset(
-            "flushes", data=np.array([(0, r, first[r], counts[r], 0) for r in range(world)], dtype=FLUSH)
-        )
+        flushes = np.array([(0, r, first[r], counts[r], 0) for r in range(world)], dtype=FLUSH)
+        file.create_dataset("flushes", data=flushes, maxshape=(None,))
 
 
 def make_run(

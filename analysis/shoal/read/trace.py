@@ -21,6 +21,7 @@ import h5py
 import numpy as np
 
 from shoal.read.bad_input import DAMAGE, BadInput, one_line
+from shoal.read.live import read_live
 from shoal.read.printable import printable
 
 FORMAT_VERSIONS = (1, 2, 3)
@@ -141,7 +142,7 @@ class Trace:
 
     @staticmethod
     def read(path: str | Path) -> Trace:
-        """Reads a trace file, or the only trace in a run's directory."""
+        """Reads a trace file, or the only trace in a run's directory. The run may still be writing it."""
         path = Path(path)
         if path.is_dir():
             path = _only_trace(path)
@@ -150,10 +151,7 @@ class Trace:
         if path.stat().st_size == 0:
             raise BadInput(f"{path}: empty")
         try:
-            if not h5py.is_hdf5(path):
-                raise BadInput(f"{path}: not an HDF5 file")
-            with h5py.File(path, "r") as file:
-                return _read(path, file)
+            return read_live(path, lambda: _read_once(path))
         except DAMAGE as error:
             raise BadInput(f"{path}: cannot be read: {one_line(error)}") from error
 
@@ -172,6 +170,15 @@ def _only_trace(directory: Path) -> Path:
     return found[0] if found else directory / "trace.h5"
 
 
+def _read_once(path: Path) -> Trace:
+    if not h5py.is_hdf5(path):
+        raise BadInput(f"{path}: not an HDF5 file")
+    # swmr: the end of a file that is being written may lie elsewhere than its head says, and blocks that are read in the middle
+    # of a write are read again.
+    with h5py.File(path, "r", swmr=True) as file:
+        return _read(path, file)
+
+
 def _read(path: Path, file: h5py.File) -> Trace:
     top = attributes(file)
     version = top.get("format_version")
@@ -183,21 +190,26 @@ def _read(path: Path, file: h5py.File) -> Trace:
     world_size = int(top["world_size"])
     if file["events"].nbytes > MOST_INFLATION * path.stat().st_size:
         raise BadInput(f"{path}: /events claims {file['events'].nbytes} bytes, more than the file can hold: damaged")
-    events = file["events"][()]
+    # /flushes comes first: what it covers is in the file, whatever the run adds while the rest is read.
+    flushes = file["flushes"][()] if "flushes" in file else None
+    events, rows = file["events"][()], _stored_rows(file["events"])
     if version == "1" and events.dtype.names and "queue" not in events.dtype.names:
         events = _with_host(events)
     absent = [field for field in EVENT_FIELDS if field not in (events.dtype.names or ())]
     if absent:
         raise BadInput(f"{path}: /events lacks {', '.join(absent)}")
     machine = file["machine"] if "machine" in file else None
-    flushes = file["flushes"][()] if "flushes" in file else None
-    if flushes is not None:
-        events = events[_written(flushes, len(events))]
     names, kinds = strings(file, "names"), list(strings(file, "kinds"))
+    if flushes is not None:
+        if top.get("complete") != "1":
+            flushes = _without_half(flushes, world_size, events[:rows], names)
+        events = events[_written(flushes, len(events))]
     queues = list(strings(file, "queues")) if version != "1" else ["host"]
     _check(path, events, {"name": len(names), "kind": len(kinds), "queue": len(queues), "rank": world_size})
-    if int(top.get("nodes", 1)) < 1 or world_size > MOST_RANKS:
+    if int(top.get("nodes", 1)) < 1 or not 1 <= world_size <= MOST_RANKS:
         raise BadInput(f"{path}: nodes = {top.get('nodes')}, world_size = {world_size}: not a trace")
+    if flushes is not None:
+        _check_ranks(path, events, flushes)
     # Every flush records how many events its rank has dropped since the flush before it.
     dropped = int(flushes["dropped"].sum()) if flushes is not None else 0
     return Trace(
@@ -231,6 +243,24 @@ def _with_host(events: np.ndarray) -> np.ndarray:
     return extended
 
 
+def _stored_rows(dataset: h5py.Dataset) -> int:
+    """How many rows are in the file. A dataset that was extended a moment ago may lack its last chunks, which read as
+    zeros."""
+    rows = len(dataset)
+    return min(rows, dataset.id.get_num_chunks() * dataset.chunks[0]) if dataset.chunks else rows
+
+
+def _without_half(flushes: np.ndarray, world_size: int, events: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """The flushes of a trace that may be in the middle of the last one, without it if a part of it is missing. Its rows, the
+    events and their names reach the file one after another."""
+    earlier, last = flushes[:-world_size], flushes[-world_size:]
+    whole = np.array_equal(last["rank"], np.arange(world_size)) and (last["flush"] == len(earlier) // world_size).all()
+    if whole and (last["first"] + last["count"] <= len(events)).all():
+        used = np.unique(events["name"][_written(last, len(events))])
+        whole = not len(used) or (used[-1] < len(names) and all(names[used[used >= 0]]))
+    return flushes if whole else earlier
+
+
 def _written(flushes: np.ndarray, rows: int) -> np.ndarray:
     """A mask of the rows of /events that are events. Others fill up chunks; or a killed run of an older program had
     extended the dataset before it wrote."""
@@ -238,6 +268,19 @@ def _written(flushes: np.ndarray, rows: int) -> np.ndarray:
     for first, count in zip(flushes["first"].tolist(), flushes["count"].tolist(), strict=True):
         written[first : first + count] = True
     return written
+
+
+def _check_ranks(path: Path, events: np.ndarray, flushes: np.ndarray) -> None:
+    """Checks that the events are those that /flushes names. A chunk that is missing in the file reads as zeros: a step of unit 0.
+    Steps belong to no unit, so their unit is -1."""
+    in_order = flushes[np.argsort(flushes["first"], kind="stable")]
+    counts = in_order["count"].astype(np.int64)
+    fit = (counts <= len(events)).all() and counts.sum() == len(events)
+    if not fit or not np.array_equal(events["rank"], np.repeat(in_order["rank"], counts)):
+        raise BadInput(f"{path}: /events has not the rows of the ranks that /flushes says: damaged")
+    zero = (events["kind"] == 0) & (events["unit"] == 0) & (events["duration_ns"] == 0)
+    if zero.any():
+        raise BadInput(f"{path}: /events has no data in the place of {np.count_nonzero(zero)} rows: damaged")
 
 
 def _check(path: Path, events: np.ndarray, lengths: dict[str, int]) -> None:
