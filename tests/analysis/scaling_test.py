@@ -8,8 +8,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from inside import outside
+
 from scripts import script  # isort: skip
 from shoal.draw import figures_scaling
+from shoal.draw.figures import Nothing
 from shoal.draw.styles import plt
 from shoal.times.study import read_study
 
@@ -109,6 +112,26 @@ class Scaling(unittest.TestCase):
         self.assertIn("hollow: predicted", [text.get_text() for text in axes.get_legend().get_texts()])
         for text in axes.get_yticklabels():
             self.assertNotIn("e+", text.get_text())
+
+    def test_no_panel_cuts_off_the_curves_of_the_other(self):
+        """The panels share an axis; the curves of either scaling are three times as high as those of the other."""
+        for high, low in (("weak", "strong"), ("strong", "weak")):
+            points = [
+                point("stage 0", [scaling], ranks, factor * (1 + 0.1 * ranks), factor * 1.2, factor * 2**20,
+                      name=f"{scaling}-{ranks}", **{"global": 8 * ranks if scaling == "weak" else 8})
+                for scaling, factor in ((high, 3.0), (low, 1.0)) for ranks in (1, 2, 4)
+            ]  # fmt: skip
+            study = read_study(self.study(points))
+            for quantity in figures_scaling.QUANTITIES:
+                with self.subTest(f"{high}: {quantity.name}"):
+                    try:
+                        figure = figures_scaling.draw(study, quantity)
+                    except Nothing:
+                        self.assertEqual(quantity.name, "exposed")
+                        continue
+                    self.addCleanup(plt.close, figure)
+                    self.assertEqual(outside(figure), [])
+                    self.assertEqual(figure.axes[0].get_ylim(), figure.axes[1].get_ylim())
 
     def test_weak_curves_have_one_batch_per_rank(self):
         """The study began on 2 and 4 nodes, and was extended by 1 node, from which the batch then grows."""

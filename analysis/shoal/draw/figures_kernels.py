@@ -31,15 +31,16 @@ def roofline(trace: Trace):
     ys = np.array([point.flops_per_s / 1e9 for point in placed])
     left, right = xs.min() / 3, xs.max() * 3
     top, bandwidth = kernel_work.peak(trace), kernel_work.greatest_bandwidth(trace, kernels)
+    highest = max(ys.max(), (top or 0) / 1e9) * 3
     line = np.geomspace(left, right, 200)
     if bandwidth:
-        slope = line * bandwidth / 1e9
-        roof = np.minimum(slope, top / 1e9) if top else slope
-        axes.plot(line, roof, color=FAINT, lw=1.2, ls=(0, (4, 3)),
+        roof = np.minimum(line * bandwidth / 1e9, top / 1e9 if top else np.inf)
+        shown = roof <= highest
+        axes.plot(line[shown], roof[shown], color=FAINT, lw=1.2, ls=(0, (4, 3)),
                   label=f"most data moved by a kernel: {rate_text(bandwidth)}")  # fmt: skip
     if top:
         axes.axhline(top / 1e9, color=FAINT, lw=1.2, label=f"measured peak of a rank: {plain(top / 1e9)} GFLOP/s")
-    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(ys.min() / 3, max(ys.max(), (top or 0) / 1e9) * 3),
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(ys.min() / 3, highest),
              title=f"Kernels and the peak, mean of steps {span(breakdown.settled_steps(trace))}",
              xlabel="operations per byte (log scale)", ylabel="GFLOP/s of a rank (log scale)")  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):

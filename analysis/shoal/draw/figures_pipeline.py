@@ -91,6 +91,7 @@ def _draw_spans(
         names = np.flatnonzero(trace.names == name)
         events = events[pipeline.is_border(trace, events) if kind == "wait" else np.isin(events["name"], names)]
         if len(events):
+            events["duration_ns"] = np.minimum(events["duration_ns"], bounds[1] - events["begin_ns"])
             _bars(axes, events, row, height, bounds[0], scale, PART_COLOURS[name], label)
             label = None
 

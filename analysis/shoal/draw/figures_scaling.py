@@ -95,6 +95,7 @@ def draw(study: Study, quantity: Quantity):
     for axes, scaling in zip(panels.flat, scalings, strict=True):
         draw_panel(axes, study.of(scaling), quantity, style, lines)
         finish(axes, study.of(scaling), quantity, scaling)
+    finish_values(panels, quantity)
     last = [name for name in (PREDICTED, IDEAL) if name in lines]
     lines = {name: lines[name] for name in (*(each for each in lines if each not in last), *last)}
     panels[0, 0].set_ylabel(quantity.unit + (" (log scale)" if quantity.logarithmic else ""))
@@ -136,11 +137,18 @@ def finish(axes, curves: list[Curve], quantity: Quantity, scaling: str) -> None:
     axes.set_xticks(ranks, [plain(each) for each in ranks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(ranks[0] / 1.3, ranks[-1] * 1.3)
+
+
+def finish_values(panels: np.ndarray, quantity: Quantity) -> None:
+    """Finishes the axis that all panels share, when all of them are drawn: limits that are set hold for all of them."""
+    shared = panels[0, 0]
     if quantity.logarithmic:
-        axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        axes.yaxis.set_minor_formatter(PLAIN if high < 10 * low else NullFormatter())
+        shared.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0, top=1.06 * axes.get_ylim()[1])
-    axes.yaxis.set_major_formatter(PLAIN)
-    axes.tick_params(labelleft=True)
+        shared.set_ylim(bottom=0, top=1.06 * shared.get_ylim()[1])
+    low, high = shared.get_ylim()
+    for axes in panels.flat:
+        axes.yaxis.set_major_formatter(PLAIN)
+        if quantity.logarithmic:
+            axes.yaxis.set_minor_formatter(PLAIN if high < 10 * low else NullFormatter())
+        axes.tick_params(labelleft=True)
