@@ -22,7 +22,15 @@ packages("h5py", "numpy", "matplotlib")
 
 import numpy as np
 
-from shoal.draw import figures, figures_kernels, figures_traffic, figures_training, figures_waiting, report_pipeline
+from shoal.draw import (
+    figures,
+    figures_curves,
+    figures_kernels,
+    figures_time,
+    figures_traffic,
+    figures_waiting,
+    report_pipeline,
+)
 from shoal.draw import report_tables as tables
 from shoal.draw.page import Page, Row
 from shoal.draw.styles import bytes_text, seconds_text
@@ -136,17 +144,14 @@ def build(run: Run, directory: Path) -> Page:
         page.note_absent("settled steps", run.unsettled)
     for note in run.notes:
         page.note_absent("traces", note)
-    page.heading("Loss")
-    page.figure("loss", figures.loss, run)
-    page.figure("learning_rate", figures_training.learning_rate, run)
-    page.figure("gradient_norm", figures_training.gradient_norm, run)
-    page.heading("Speed")
-    page.figure("tokens_per_s", figures.tokens_per_s, run)
+    page.heading("Step by step")
+    if page.figure("curves", figures_curves.curves, run):
+        for why in figures_curves.panels_of(run)[1]:
+            page.note_absent("curves", why)
     page.figure("step_times", figures.step_times, run)
-    page.figure("utilization", figures_training.utilization, run)
     if len(run.begun) > 1:
         page.heading("Parts of the run")
-        page.figure("parts", figures_training.parts_in_time, run)
+        page.figure("parts", figures_time.parts_in_time, run)
         head = (
             "part",
             "steps",
@@ -205,7 +210,7 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
         if page.figure(f"critical_path{suffix}", figures_waiting.critical_path, trace):
             page.text(tables.path_text(trace, late_ranks.critical_path(trace, waits)))
         if rows := tables.clock_rows(trace):
-            page.figure(f"clocks{suffix}", figures_training.clocks, trace)
+            page.figure(f"clocks{suffix}", figures_time.clocks, trace)
             head = ("clock of", "ahead at first", "ahead at last", "drift", "uncertain by")
             page.table(head, rows)
         if rows := tables.volume_rows(trace):

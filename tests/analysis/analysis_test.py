@@ -243,8 +243,7 @@ class Breakdown(Analysis):
 
 
 class Report(Analysis):
-    FIGURES = ("loss", "learning_rate", "gradient_norm", "tokens_per_s", "step_times", "utilization", "step_parts",
-               "communication", "waiting", "critical_path", "units", "memory")  # fmt: skip
+    FIGURES = ("curves", "step_times", "step_parts", "communication", "waiting", "critical_path", "units", "memory")
 
     def test_whole_run(self):
         command = [sys.executable, "-B", "-W", "error::RuntimeWarning", ANALYSIS / "report.py"]
@@ -266,9 +265,10 @@ class Report(Analysis):
 
     def test_what_is_missing_is_named(self):
         for missing, expected in (("trace.h5", "step_parts: no trace"), ("summary.json", "files: missing: summary.json"),
-                                  ("metrics.jsonl", "files: missing: metrics.jsonl")):  # fmt: skip
+                                  ("metrics.jsonl", "files: missing: metrics.jsonl"),
+                                  ("metrics.jsonl", "curves: no gradient norm: metrics.jsonl has none")):  # fmt: skip
             with self.subTest(missing):
-                copy = self.copy(f"without-{missing}")
+                copy = self.copy(f"without-{expected}")
                 (copy / missing).unlink()
                 result = script("report.py", copy)
                 self.assertEqual((result.returncode, result.stderr), (0, ""))

@@ -4,6 +4,7 @@
 runs that were resumed."""
 
 import html
+import itertools
 import json
 import shutil
 import tempfile
@@ -13,12 +14,13 @@ from pathlib import Path
 
 import make_run
 import numpy as np
+from inside import outside
 
 from scripts import script  # isort: skip
 import report
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
-from shoal.draw import curves, figures, figures_strategies, figures_traffic, labels, styles
+from shoal.draw import curves, figures, figures_curves, figures_strategies, figures_traffic, labels, styles
 from shoal.read.bad_input import BadInput
 from shoal.read.run import Run
 from shoal.read.trace import Trace
@@ -42,10 +44,10 @@ class Figures(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.directory)
         self.addCleanup(styles.plt.close, "all")
 
-    def run_of(self, name, level="off", steps=12, losses=None, seconds=None, **options):
+    def run_of(self, name, level="off", steps=12, losses=None, seconds=None, machine=None, **options):
         """Writes a run with these losses and this duration of a step."""
         options = {key.replace("__", "."): str(value) for key, value in options.items()}
-        path = make_run.make_run(self.directory / name, level, steps, options)
+        path = make_run.make_run(self.directory / name, level, steps, options, machine=machine)
         rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
         for i, row in enumerate(rows):
             row["loss"] = losses[i] if losses is not None else row["loss"]
@@ -98,6 +100,60 @@ class Texts(Figures):
                 box = text.get_window_extent()
                 inside = box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0 and box.y1 <= figure.bbox.y1
                 self.assertTrue(inside, f"{text.get_text()}: {box} of {figure.bbox}")
+
+
+class StepByStep(Figures):
+    def run_with(self, **columns):
+        """A run of 100 steps whose metrics have these columns, too."""
+        path = self.run_of("curves", level="kernels", steps=100, machine=make_run.PEAK)
+        rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+        for i, row in enumerate(rows):
+            row.update({name: values[i] for name, values in columns.items()})
+        (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return Run.read(path)
+
+    def test_all_curves_of_a_run_stand_above_each_other_on_one_axis(self):
+        norms = [None if step == 50 else 1.0 + step % 7 for step in range(100)]
+        run = self.run_with(grad_norm=norms, loss_scale=[2.0 ** (10 + step // 30) for step in range(100)],
+                            gain=[1 + step / 100 for step in range(100)], lr=[1e-4 * step for step in range(100)])  # fmt: skip
+        figure = figures_curves.curves(run)
+        self.assertEqual(outside(figure), [])
+        self.assertEqual([axes.get_ylabel() for axes in figure.axes],
+                         ["loss, nats per token", "gradient norm", "learning rate", "loss scale (log)", "AdaScale's gain",
+                          "tokens/s, all ranks", "MFU, % of the peak"])  # fmt: skip
+        boxes = [axes.get_position() for axes in figure.axes]
+        self.assertEqual(
+            {(round(box.x0, 6), round(box.x1, 6)) for box in boxes}, {(round(boxes[0].x0, 6), round(boxes[0].x1, 6))}
+        )
+        self.assertTrue(all(above.y0 > below.y1 for above, below in itertools.pairwise(boxes)))
+        self.assertEqual(len({axes.get_xlim() for axes in figure.axes}), 1)
+        self.assertEqual([axes.get_xlabel() for axes in figure.axes], [""] * 6 + ["step"])
+        legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        self.assertEqual(legend, ["training, running mean of 3 steps", "validation", "best possible: 2.0000"])
+        self.assertIn("not finite", drawn_texts(figure))
+
+    def test_a_run_has_the_panels_that_it_has_values_for(self):
+        run = Run.read(self.run_of("few"))
+        figure = figures_curves.curves(run)
+        self.assertEqual([axes.get_ylabel() for axes in figure.axes],
+                         ["loss, nats per token", "gradient norm", "learning rate", "tokens/s, all ranks"])  # fmt: skip
+        absent = figures_curves.panels_of(run)[1]
+        self.assertEqual(absent, ["no utilization: no trace that names the peak of its ranks"])
+
+
+class Limits(Figures):
+    def test_what_is_cut_off_is_found(self):
+        figure, (left, right) = styles.plt.subplots(1, 2, sharey=True)
+        left.plot([1, 2, 3], [1, 2, 3], label="low")
+        left.axhline(2)
+        left.set_ylim(0, 4)
+        right.plot([1, 2, 3], [1, 5, np.nan], label="high")
+        right.bar([1, 2], [4, 4.5], label="bars")
+        right.set_title("cut", loc="left")
+        self.assertEqual(outside(figure), ["cut: high: 1 of 2 points are outside of the axes",
+                                           "cut: _nolegend_: 2 of 5 points are outside of the axes"])  # fmt: skip
+        right.set_ylim(0, 6)
+        self.assertEqual(outside(figure), [])
 
 
 class Lines(Figures):
@@ -241,9 +297,9 @@ class Resumed(Figures):
             texts = drawn_texts(figures.step_parts(part)) + drawn_texts(report.figures_traffic.communication(part))
             self.assertIn(f"Where a step's time goes, mean of steps {steps}", texts)
             self.assertIn(f"of a rank, mean of steps {steps}", texts)
-        self.assertIn("Loss, steps 1 to 12", drawn_texts(figures.loss(self.run)))
-        self.assertIn("resumed", drawn_texts(figures.loss(self.run)))
-        rates = drawn_texts(figures.tokens_per_s(self.run))
+        rates = drawn_texts(figures_curves.curves(self.run))
+        self.assertIn("Steps 1 to 12", rates)
+        self.assertIn("resumed", rates)
         self.assertTrue(any("mean of steps 2 to 8" in text for text in rates))
         self.assertTrue(any("mean of steps 10 to 12" in text for text in rates))
         self.assertIn("steps 10 to 12", drawn_texts(figures.step_times(self.run)))
@@ -317,7 +373,7 @@ class AnotherBatch(Figures):
 
     def test_each_part_has_the_tokens_of_its_own_batch(self):
         path = self.run_with("steps")
-        drawn = drawn_texts(figures.tokens_per_s(self.check(path)))
+        drawn = drawn_texts(figures_curves.curves(self.check(path)))
         self.assertEqual(sum(": mean of steps" in text for text in drawn), 2)
         rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
         for row in rows:

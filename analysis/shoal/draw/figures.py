@@ -5,13 +5,11 @@ sentence that explains why there is nothing to draw. Every title or label names 
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter
 
 from shoal.draw import curves
 from shoal.draw import labels as words
 from shoal.draw.curves import smoothed, window
 from shoal.draw.styles import (
-    FAINT,
     INK,
     LINE_COLOURS,
     OTHER_COLOURS,
@@ -29,9 +27,6 @@ from shoal.read.run_parts import span
 from shoal.read.trace import Trace
 from shoal.times import breakdown
 
-THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
-
-
 MOST_RANKS = 24  # with a bar for each
 PERCENTILES = (
     (0, "least work"),
@@ -46,55 +41,6 @@ PERCENTILES = (
 
 class Nothing(Exception):
     """There is nothing to draw; the message explains why."""
-
-
-def loss(run: Run):
-    steps, losses = run.losses
-    if not len(steps):
-        raise Nothing("no losses: neither summary.json nor metrics.jsonl has any")
-    figure, axes = plt.subplots()
-    over = window([len(steps)])
-    noisy = over > 1
-    axes.plot(steps, losses, color=LINE_COLOURS[0], alpha=0.3 if noisy else 1, lw=1 if noisy else 1.8,
-              marker="o" if len(steps) < 12 else "", ms=4, label=None if noisy else "training")  # fmt: skip
-    if noisy:
-        axes.plot(steps, smoothed(losses, over), color=LINE_COLOURS[0],
-                  label=f"training (running mean of {over} steps)")  # fmt: skip
-    val_steps, val_losses = run.val_losses
-    if len(val_steps):
-        axes.plot(val_steps, val_losses, color=LINE_COLOURS[1], marker="o", ms=4, label="validation")
-    if run.entropy_rate is not None:
-        axes.axhline(run.entropy_rate, color=FAINT, ls=(0, (4, 3)), lw=1.2,
-                     label=f"best possible: {run.entropy_rate:.4f}")  # fmt: skip
-    borders(axes, run)
-    axes.set(title=f"Loss, steps {span(steps)}", xlabel="step", ylabel="nats per token")
-    whole_numbers(axes.xaxis)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
-    return figure
-
-
-def borders(axes, run: Run) -> None:
-    """Marks the steps at which the run was resumed."""
-    for i, start in enumerate(run.starts[1:]):
-        axes.axvline(start - 0.5, color=FAINT, ls=":", lw=1, label="resumed" if i == 0 else None)
-
-
-def tokens_per_s(run: Run):
-    steps, rates = run.tokens_per_s
-    if not len(steps):
-        raise Nothing("no tokens/s: metrics.jsonl has none, and the trace has no steps")
-    figure, axes = plt.subplots()
-    axes.plot(steps, rates, color=LINE_COLOURS[0], lw=1.2, label="step by step")
-    for (part, mean), colour in zip(run.rates_of_parts, line_colours(len(run.starts) + 1)[1:], strict=False):
-        axes.plot([part[0], part[-1]], [mean, mean], color=colour, lw=1.4, ls=(0, (4, 3)),
-                  label=f"{mean:,.0f}: mean of steps {span(part)}")  # fmt: skip
-    borders(axes, run)
-    axes.set(title=f"Throughput of all ranks together, steps {span(steps)}", xlabel="step", ylabel="tokens/s",
-             ylim=(0, 1.25 * np.nanmax(rates)))  # fmt: skip
-    axes.yaxis.set_major_formatter(THOUSANDS)
-    whole_numbers(axes.xaxis)
-    axes.legend(loc="upper right", fontsize=9, ncols=2)
-    return figure
 
 
 def part_colours(parts: list[str]) -> list[str]:

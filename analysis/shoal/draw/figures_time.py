@@ -1,68 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of report.py on learning rate, gradient norm and utilization, and on the parts of a resumed run."""
+"""The figures of report.py on the parts of a resumed run, and on the clocks of its nodes."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from shoal.draw.curves import smoothed, window
-from shoal.draw.figures import Nothing, borders
-from shoal.draw.styles import FAINT, LINE_COLOURS, PLAIN, REPEATED, RESTART, plain, plt, time_unit, whole_numbers
+from shoal.draw.figures import Nothing
+from shoal.draw.styles import FAINT, LINE_COLOURS, PLAIN, REPEATED, RESTART, plain, plt, time_unit
 from shoal.read.run import Run
 from shoal.read.run_parts import span
 from shoal.times import restarts
-
-
-def _over_steps(run: Run, steps: np.ndarray, values: np.ndarray, title: str, ylabel: str, colour: str, smooth: bool):
-    figure, axes = plt.subplots(figsize=(8.4, 3.0))
-    over = window([len(steps)]) if smooth else 1
-    few = {"marker": "o", "ms": 4} if len(steps) < 12 else {}
-    axes.plot(steps, values, color=colour, alpha=0.3 if over > 1 else 1, lw=1 if over > 1 else 1.8,
-              label="step by step", **few)  # fmt: skip
-    if over > 1:
-        axes.plot(steps, smoothed(values, over), color=colour, label=f"running mean of {over} steps")
-    borders(axes, run)
-    finite = values[np.isfinite(values)]
-    axes.set(title=f"{title}, steps {span(steps)}", xlabel="step", ylabel=ylabel)
-    if len(finite) and finite.min() >= 0:
-        axes.set_ylim(0, (1.2 * finite.max()) or 1)
-    axes.yaxis.set_major_formatter(PLAIN)
-    whole_numbers(axes.xaxis)
-    if over > 1 or len(run.starts) > 1:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
-    return figure
-
-
-def learning_rate(run: Run):
-    steps, values = run.series("lr")
-    if not len(steps):
-        raise Nothing("no learning rate: metrics.jsonl has none")
-    return _over_steps(run, steps, values, "Learning rate", "learning rate", LINE_COLOURS[2], smooth=False)
-
-
-def gradient_norm(run: Run):
-    steps, values = run.series("grad_norm")
-    if not len(steps):
-        raise Nothing("no gradient norm: metrics.jsonl has none")
-    figure = _over_steps(run, steps, values, "Norm of the gradient", "norm", LINE_COLOURS[4], smooth=True)
-    lost = steps[~np.isfinite(values)]
-    if len(lost):
-        axes = figure.axes[0]
-        axes.plot(
-            lost, np.zeros(len(lost)), ls="", marker="x", color=LINE_COLOURS[3], label="not finite", clip_on=False
-        )
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
-    return figure
-
-
-def utilization(run: Run):
-    """MFU: the model's operations per second, as a share of the peak that the program measured at its start."""
-    steps, values = run.utilization
-    if not len(steps):
-        raise Nothing("no trace that names the peak of its ranks")
-    figure = _over_steps(run, steps, 100 * values, "Utilization of the measured peak (MFU)", "% of the peak", LINE_COLOURS[0],
-                         smooth=True)  # fmt: skip
-    return figure
 
 
 def parts_in_time(run: Run):
