@@ -13,6 +13,7 @@
 #include "shoal/base/state.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/file_kind.hpp"
+#include "shoal/io/live_file.hpp"
 #include "shoal/io/token_file.hpp"
 #include "shoal/io/trace_file.hpp"
 
@@ -93,11 +94,13 @@ Exit info(comm::World& world, config::Invocation& invocation) {
   const bool verify = invocation.own<bool>("verify"), all = invocation.own<bool>("all");
   on_rank_0(world.all(), [&] {
     const std::string file = checkpoint_of(invocation.arguments.at(0)).string();
-    switch (io::file_kind(file)) {
-      case io::FileKind::checkpoint: return describe_checkpoint(file, verify, all);
-      case io::FileKind::trace: return describe_trace(file, verify);
-      case io::FileKind::tokens: return describe_tokens(file, verify);
-    }
+    io::read_live(file, [&] {
+      switch (io::file_kind(file)) {
+        case io::FileKind::checkpoint: return describe_checkpoint(file, verify, all);
+        case io::FileKind::trace: return describe_trace(file, verify);
+        case io::FileKind::tokens: return describe_tokens(file, verify);
+      }
+    });
   });
   return Exit::done;
 }
