@@ -29,6 +29,7 @@ from shoal.draw import (
     figures_time,
     figures_traffic,
     figures_waiting,
+    report_identity,
     report_pipeline,
 )
 from shoal.draw import report_tables as tables
@@ -36,7 +37,7 @@ from shoal.draw.page import Page, Row
 from shoal.draw.styles import bytes_text, seconds_text
 from shoal.read.bad_input import BadInput
 from shoal.read.run import Run, last_step
-from shoal.read.run_parts import shape, span, title
+from shoal.read.run_parts import span, title
 from shoal.read.trace import Trace
 from shoal.times import breakdown, late_ranks, restarts
 
@@ -63,15 +64,9 @@ def verdict(run: Run) -> tuple[str, str]:
 
 
 def facts(run: Run) -> list[Row]:
-    """The rows of the first table."""
+    """The rows of the second table: what came out."""
     rows = []
-    trace, summary = run.trace, run.summary
-    if len(run.parts) > 1:
-        rows.append(("ran on", "; ".join(f"steps {span(part.steps)}: {shape(part)}" for part in run.parts)))
-    elif trace:
-        rows.append(("ran on", shape(trace)))
-    elif run.world_size:
-        rows.append(("ran on", f"{run.world_size} ranks"))
+    summary = run.summary
     steps, losses = run.losses
     if len(steps):
         rows.append(("steps", span(steps)))
@@ -117,11 +112,9 @@ def facts(run: Run) -> list[Row]:
 
 
 def origin(run: Run) -> list[Row]:
-    """The rows that identify the run: what it was computed with, and what came out, to the bit."""
+    """What the run was computed with, and what came out, to the bit."""
     rows = []
     if trace := run.trace:
-        rows.append(("program", f"{trace.attributes.get('program', 'shoal')} {trace.attributes.get('version', '')}"))
-        rows.append(("started", run.parts[0].attributes.get("started", "")))
         rows += [("trace", f"{title(part)}, level {part.level}") for part in run.parts]
         rows += [(key, value) for key, value in trace.machine.items()]
     rows.append(("checksum of the parameters", run.summary.get("params_checksum", "")))
@@ -137,7 +130,8 @@ def settled_text(run: Run) -> str:
 
 def build(run: Run, directory: Path) -> Page:
     page = Page(run, directory)
-    page.table(("", ""), facts(run), "facts")
+    page.table(("this run", ""), report_identity.rows(run), "facts")
+    page.table(("result", ""), facts(run), "facts")
     if run.missing:
         page.note_absent("files", "missing: " + ", ".join(run.missing))
     if run.unsettled:
@@ -255,7 +249,7 @@ def main() -> None:
     except OSError as error:
         raise BadInput(f"{directory}: cannot be written: {error.strerror}") from error
     print(f"{run.path}: {words}")
-    for name, value in facts(run):
+    for name, value in (*report_identity.rows(run), *facts(run)):
         print(f"  {name:<28}{value}")
     for absent in page.absent:
         print(f"  not shown: {absent}")

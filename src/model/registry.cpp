@@ -85,6 +85,12 @@ std::vector<UnitCost> costs(const ModelOptions& options, DType dtype, const Capa
   return entry(options).costs(options, dtype, capacity);
 }
 
+std::size_t parameter_count(const ModelOptions& options) {
+  std::size_t count = 0;
+  for (const UnitLayout& unit : layout(options)) count += unit.parameter_count();
+  return count;
+}
+
 double flops_per_token(const ModelOptions& options) {
   double sum = 0;
   for (const UnitCost& unit : costs(options, DType::f32, {})) sum += unit.flops();

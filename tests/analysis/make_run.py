@@ -48,6 +48,8 @@ DEVICE_GATHER_NS = 5_000_000  # on the queue `gather`, twice in a step
 EVALUATION_NS = 300_000_000  # after every fifth step; most of it is in one kernel
 RECOMPUTE_NS, RELEASE_NS = 3_000_000, 2_000  # within backward
 BUCKET_BYTES = 6_000_000
+# What a run says of itself in its trace and in run.json, beside its options.
+PARAMETERS, DATA, CHANGED = 1_234_567, "an invented text: 4096 bytes", ("batch.micro", "zero.stage")
 PEAK = {"peak GFLOP/s per rank": "100", "FLOP per token": "1e6"}  # what newer programs write about the machine
 
 
@@ -148,9 +150,11 @@ def write_trace(
                           world_size=world, nodes=nodes, level=level, complete=int(complete))  # fmt: skip
         if zero is not None:
             file.attrs["zero_unix_ns"] = zero
+        file.attrs.update(parameters=PARAMETERS, data=DATA)
+        file.create_dataset("changed", data=list(CHANGED), dtype=h5py.string_dtype())
         file.create_group("options").attrs.update(options)
         about = file.create_group("machine")
-        about.attrs.update({"device": "CPU", "threads per rank": "1", **(machine or {})})
+        about.attrs.update({"device": "CPU", "threads": "1", **(machine or {})})
         about.create_dataset("hosts", data=[f"node{1 + rank // 2}" for rank in range(world)], dtype=text)
         file["group_parts"] = np.array([[0] * world, [rank // 2 for rank in range(world)]], "i4")
         tables = {"names": names, "units": UNITS, "groups": GROUPS, "kinds": KINDS}
@@ -202,6 +206,11 @@ def make_run(
         "params_checksum": "0123456789abcdef", "world_size": RANKS, "options": options,
     }  # fmt: skip
     (directory / "summary.json").write_text(json.dumps(summary))
+    record = {
+        "run": "0123", "version": "0.1.0", "started": "2026-01-02T03:04:05Z", "world_size": RANKS, "nodes": 2, "device": "CPU",
+        "threads": 1, "parameters": PARAMETERS, "data": DATA, "options": options, "changed": CHANGED,
+    }  # fmt: skip
+    (directory / "run.json").write_text(json.dumps(record))
     if level != "off":
         write_trace(directory / "trace.h5", options, level, steps, **more)
     return directory

@@ -200,6 +200,15 @@ class Commands(Program):
         deck = self.deck(SMALL, train={"steps": 4, "log_every": 2})
         out = self.dir / "log"
         log = self.ok("train", deck, f"--output.dir={out}", ranks=2)
+        record = json.loads((out / "run.json").read_text())
+        summary = json.loads((out / "summary.json").read_text())
+        about = {"world_size": 2, "nodes": 1, "options": summary["options"]}
+        self.assertEqual({name: record[name] for name in about}, about)
+        self.assertIn(f"{record['parameters']:,} parameters".replace(",", " "), log)
+        self.assertIn(record["data"], log)
+        self.assertIn(record["device"], log)
+        rows = re.findall(r"^#   (\w+\.\w+) ", log.split("options that differ from their defaults")[1], re.M)
+        self.assertEqual(record["changed"], rows)
         for part in (
             "shoal 0.",
             "ranks",

@@ -51,7 +51,9 @@ TEST(Table, EveryRowReachesItsOwnMember) {
       EXPECT_EQ(before[i].second != after[i].second, before[i].first == row.name)
           << row.name << " changes " << before[i].first;
     }
+    EXPECT_THAT(changed(options), testing::ElementsAre(testing::Pair(row.name, value_text(row, options))));
   }
+  EXPECT_THAT(changed(Options()), testing::IsEmpty());
 }
 
 TEST(Table, OptionsThatDependNameValuesThatExist) {

@@ -61,7 +61,8 @@ TEST_F(H5py, ReadsATrace) {
   trace::start(trace::Level::steps, 100);
   {
     const comm::GroupKind all{"world", std::vector<int>(static_cast<std::size_t>(world().size()), 0)};
-    io::TraceFile out(world(), scratch_.path() / "trace.h5", {"0.1.0", {{"zero.stage", "1"}}, {}, {"wte"}, {all}, {1}});
+    io::TraceFile out(world(), scratch_.path() / "trace.h5",
+                      {"0.1.0", {{"zero.stage", "1"}}, {}, {"wte"}, {all}, {1}, 5'000'000'000, "a text", {"zero.stage"}});
     trace::counter("memory/resident", 42);
     out.close();
   }
@@ -70,6 +71,7 @@ TEST_F(H5py, ReadsATrace) {
 import h5py
 with h5py.File("trace.h5", "r") as f:
     assert f.attrs["complete"] == 1 and f.attrs["level"] == "steps" and f["options"].attrs["zero.stage"] == "1"
+    assert f.attrs["parameters"] == 5000000000 and f.attrs["data"] == "a text" and list(f["changed"].asstr()) == ["zero.stage"]
     e = f["events"][()]
     assert len(e) == 512 * f.attrs["world_size"]
     e = e[e["kind"] != 65535]  # rows that fill up chunks

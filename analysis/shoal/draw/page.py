@@ -16,7 +16,7 @@ from shoal.read.run import Run
 STYLE = """
 body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #222831; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem }
-p.lead { color: #6b7280; margin-top: 0 } img { width: 100%; max-width: 58rem; display: block }
+p.lead { color: #6b7280; margin-top: 0 } img { width: 100%; max-width: 58rem; display: block; margin: .4rem 0 1.2rem }
 table { border-collapse: collapse; font-size: .9rem; margin: .6rem 0 }
 th { text-align: left; color: #6b7280; font-weight: 500; border-bottom: 1px solid #b8bec7 }
 th, td { padding: .2rem 1.2rem .2rem 0 } td { border-bottom: 1px solid #e8ebef }

@@ -31,6 +31,7 @@ Series = tuple[np.ndarray, np.ndarray]  # steps, values
 class Run:
     path: Path
     summary: dict = field(default_factory=dict)
+    record: dict = field(default_factory=dict)  # run.json: what the last start of the run wrote about itself
     metrics: list[dict] = field(default_factory=list)
     parts: list[Trace] = field(default_factory=list)  # in the order of their steps
     begun: list[Trace] = field(default_factory=list)  # all traces, in the order of their start
@@ -53,14 +54,35 @@ class Run:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options as text, from the summary or, without one, from the trace."""
+        """The options as text, from the summary or, without one, from the trace or run.json."""
         if self.summary.get("options"):
             return {key: option_text(value) for key, value in self.summary["options"].items()}
-        return self.trace.options if self.trace else {}
+        if self.trace:
+            return self.trace.options
+        return {key: option_text(value) for key, value in self.record.get("options", {}).items()}
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Names of the options that differ from their defaults, as far as known."""
+        return self.trace.changed if self.trace and self.trace.changed else tuple(self.record.get("changed", ()))
 
     @property
     def world_size(self) -> int | None:
-        return self.summary.get("world_size") or (self.trace.world_size if self.trace else None)
+        in_files = self.summary.get("world_size") or self.record.get("world_size")
+        return self.trace.world_size if self.trace else in_files
+
+    @property
+    def nodes(self) -> int:
+        """1 if unknown."""
+        return self.trace.nodes if self.trace else int(self.record.get("nodes", 1))
+
+    def about(self, name: str) -> str:
+        """What the last part says of itself: version, data, parameters, device, threads, started; empty if unknown."""
+        if self.trace:
+            found = self.trace.attributes.get(name) or self.trace.machine.get(name)
+            if found:
+                return found
+        return str(self.record.get(name, self.summary.get(name, "")))
 
     def series(self, name: str) -> Series:
         """A column of metrics.jsonl, for the steps that have it."""
@@ -242,6 +264,8 @@ class Run:
             run.summary = figures_of_steps(read_json(path / "summary.json"))
         else:
             run.missing.append("summary.json")
+        if (path / "run.json").is_file():
+            run.record = read_json(path / "run.json")
         if (path / "metrics.jsonl").is_file():
             run.metrics = read_lines(path / "metrics.jsonl")
         else:

@@ -93,10 +93,10 @@ def span(steps: np.ndarray) -> str:
     return f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
 
 
-def shape(trace: Trace) -> str:
-    """Returns the ranks and nodes of a part, for example "4 ranks on 2 nodes"."""
-    ranks = f"{trace.world_size} rank{'' if trace.world_size == 1 else 's'}"
-    return ranks + (f" on {trace.nodes} nodes" if trace.nodes > 1 else "")
+def shape(of) -> str:
+    """Returns the ranks and nodes of a part or a run, for example "4 ranks on 2 nodes"."""
+    ranks = f"{of.world_size} rank{'' if of.world_size == 1 else 's'}"
+    return ranks + (f" on {of.nodes} nodes" if of.nodes > 1 else "")
 
 
 def title(trace: Trace) -> str:

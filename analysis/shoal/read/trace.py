@@ -23,6 +23,7 @@ import numpy as np
 from shoal.read.bad_input import DAMAGE, BadInput, one_line
 from shoal.read.live import read_live
 from shoal.read.printable import printable
+from shoal.read.trace_checks import check, check_ranks, stored_rows, without_half, written
 
 FORMAT_VERSIONS = (1, 2, 3)
 MOST_RANKS = 1 << 20  # a trace that names more is refused as damaged
@@ -63,6 +64,7 @@ class Trace:
     dropped: int  # number of events of all ranks that were lost, because memory was full between two flushes
     group_parts: np.ndarray  # [groups, ranks]: which group of its kind a rank belongs to; without rows if unknown
     clocks: object = None  # a clocks.Clocks, if the times are aligned by it
+    changed: tuple[str, ...] = ()  # names of the options that differ from their defaults; empty if the trace lacks them
     settled: tuple | np.ndarray = ()  # the settled steps of its run; empty if no summary names them
 
     @property
@@ -192,7 +194,7 @@ def _read(path: Path, file: h5py.File) -> Trace:
         raise BadInput(f"{path}: /events claims {file['events'].nbytes} bytes, more than the file can hold: damaged")
     # /flushes comes first: what it covers is in the file, whatever the run adds while the rest is read.
     flushes = file["flushes"][()] if "flushes" in file else None
-    events, rows = file["events"][()], _stored_rows(file["events"])
+    events, rows = file["events"][()], stored_rows(file["events"])
     if version == "1" and events.dtype.names and "queue" not in events.dtype.names:
         events = _with_host(events)
     absent = [field for field in EVENT_FIELDS if field not in (events.dtype.names or ())]
@@ -202,14 +204,14 @@ def _read(path: Path, file: h5py.File) -> Trace:
     names, kinds = strings(file, "names"), list(strings(file, "kinds"))
     if flushes is not None:
         if top.get("complete") != "1":
-            flushes = _without_half(flushes, world_size, events[:rows], names)
-        events = events[_written(flushes, len(events))]
+            flushes = without_half(flushes, world_size, events[:rows], names)
+        events = events[written(flushes, len(events))]
     queues = list(strings(file, "queues")) if version != "1" else ["host"]
-    _check(path, events, {"name": len(names), "kind": len(kinds), "queue": len(queues), "rank": world_size})
+    check(path, events, {"name": len(names), "kind": len(kinds), "queue": len(queues), "rank": world_size})
     if int(top.get("nodes", 1)) < 1 or not 1 <= world_size <= MOST_RANKS:
         raise BadInput(f"{path}: nodes = {top.get('nodes')}, world_size = {world_size}: not a trace")
     if flushes is not None:
-        _check_ranks(path, events, flushes)
+        check_ranks(path, events, flushes)
     # Every flush records how many events its rank has dropped since the flush before it.
     dropped = int(flushes["dropped"].sum()) if flushes is not None else 0
     return Trace(
@@ -226,6 +228,7 @@ def _read(path: Path, file: h5py.File) -> Trace:
         queues=queues,
         events=events[np.lexsort((events["depth"], -events["duration_ns"], events["begin_ns"], events["rank"]))],
         dropped=dropped,
+        changed=tuple(strings(file, "changed")),
         group_parts=_group_parts(file, world_size),
     )
 
@@ -241,58 +244,3 @@ def _with_host(events: np.ndarray) -> np.ndarray:
     for name in events.dtype.names:
         extended[name] = events[name]
     return extended
-
-
-def _stored_rows(dataset: h5py.Dataset) -> int:
-    """How many rows are in the file. A dataset that was extended a moment ago may lack its last chunks, which read as
-    zeros."""
-    rows = len(dataset)
-    return min(rows, dataset.id.get_num_chunks() * dataset.chunks[0]) if dataset.chunks else rows
-
-
-def _without_half(flushes: np.ndarray, world_size: int, events: np.ndarray, names: np.ndarray) -> np.ndarray:
-    """The flushes of a trace that may be in the middle of the last one, without it if a part of it is missing. Its rows, the
-    events and their names reach the file one after another."""
-    earlier, last = flushes[:-world_size], flushes[-world_size:]
-    whole = np.array_equal(last["rank"], np.arange(world_size)) and (last["flush"] == len(earlier) // world_size).all()
-    if whole and (last["first"] + last["count"] <= len(events)).all():
-        used = np.unique(events["name"][_written(last, len(events))])
-        whole = not len(used) or (used[-1] < len(names) and all(names[used[used >= 0]]))
-    return flushes if whole else earlier
-
-
-def _written(flushes: np.ndarray, rows: int) -> np.ndarray:
-    """A mask of the rows of /events that are events. Others fill up chunks; or a killed run of an older program had
-    extended the dataset before it wrote."""
-    written = np.zeros(rows, dtype=bool)
-    for first, count in zip(flushes["first"].tolist(), flushes["count"].tolist(), strict=True):
-        written[first : first + count] = True
-    return written
-
-
-def _check_ranks(path: Path, events: np.ndarray, flushes: np.ndarray) -> None:
-    """Checks that the events are those that /flushes names. A chunk that is missing in the file reads as zeros: a step of unit 0.
-    Steps belong to no unit, so their unit is -1."""
-    in_order = flushes[np.argsort(flushes["first"], kind="stable")]
-    counts = in_order["count"].astype(np.int64)
-    fit = (counts <= len(events)).all() and counts.sum() == len(events)
-    if not fit or not np.array_equal(events["rank"], np.repeat(in_order["rank"], counts)):
-        raise BadInput(f"{path}: /events has not the rows of the ranks that /flushes says: damaged")
-    zero = (events["kind"] == 0) & (events["unit"] == 0) & (events["duration_ns"] == 0)
-    if zero.any():
-        raise BadInput(f"{path}: /events has no data in the place of {np.count_nonzero(zero)} rows: damaged")
-
-
-def _check(path: Path, events: np.ndarray, lengths: dict[str, int]) -> None:
-    """Checks that every index into a table is valid, and that no duration is negative."""
-    if events.ndim != 1:
-        raise BadInput(f"{path}: /events has {events.ndim} dimensions: not a trace")
-    if not len(events):
-        return
-    for field, length in lengths.items():
-        least, most = int(events[field].min()), int(events[field].max())
-        if least < 0 or most >= length:
-            wrong = least if least < 0 else most
-            raise BadInput(f"{path}: /events refers to {field}s beyond the {length} that there are: {wrong}")
-    if int(events["duration_ns"].min()) < 0:
-        raise BadInput(f"{path}: /events has a duration below 0")

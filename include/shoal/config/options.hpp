@@ -207,6 +207,8 @@ std::string sgp_stage3_problem(int sync_group_size, int on_node);
 std::string print(const Options& options);
 /// Name and value of every option, in the order of the table: for summary.json, the trace and the log.
 std::vector<std::pair<std::string, std::string>> list(const Options& options);
+/// The same for the options that differ from their defaults.
+std::vector<std::pair<std::string, std::string>> changed(const Options& options);
 /// The help of a command: its arguments and options, with units, ranges and defaults. That of a command with checks (`shoal
 /// train`) lists all options of decks; the others refer to it.
 std::string help(const CommandSpec& command);

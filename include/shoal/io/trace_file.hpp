@@ -5,9 +5,11 @@
 //                else 0), sealed (set to 1 together with complete: a seal over everything but the rows of /events follows
 //                behind HDF5's end, src/io/hdf5/seal.hpp), untimed_spans (how often a queue's work was not timed, of all
 //                ranks until the last flush, since a step had more of it than there is memory for), zero_unix_ns (time 0 by
-//                the clock of rank 0's node, nanoseconds since 1970 in UTC; absent from files of older programs)
+//                the clock of rank 0's node, nanoseconds since 1970 in UTC), parameters (of the model), data (a sentence).
+//                The last three are absent from files of older programs
 //   /options     attributes: one string per option
-//   /machine     attributes: device, threads per rank, libraries, peak GFLOP/s per rank (measured), FLOP per token (of the
+//   /changed     string [n]: names of the options that differ from their defaults; absent from files of older programs
+//   /machine     attributes: device, threads (per rank), libraries, peak GFLOP/s per rank (measured), FLOP per token (of the
 //                model, forward and backward); datasets by rank, [world_size]: hosts (string), node,
 //                local_rank
 //   /names       string [n]: names of events, by Event.name (one table for all ranks)

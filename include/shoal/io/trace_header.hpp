@@ -17,6 +17,9 @@ struct TraceHeader {
   std::vector<std::string> units;
   std::vector<comm::GroupKind> groups;
   std::vector<std::uint64_t> unit_elements;  ///< number of parameters of each unit
+  std::int64_t parameters = 0;               ///< of the model
+  std::string data;                          ///< what it is trained on
+  std::vector<std::string> changed;          ///< names of the options that differ from their defaults
 };
 
 }  // namespace shoal::io

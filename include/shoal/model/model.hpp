@@ -174,6 +174,8 @@ std::vector<std::string> problems(const ModelOptions& options);
 /// n_layer n_embd (T + 1), where N is the number of weights in matrix products, including the head and the direct
 /// connection. A token attends to itself and to those before it, (T + 1) / 2 on average.
 double flops_per_token(const ModelOptions& options);
+/// Number of the model's parameters, of all units.
+std::size_t parameter_count(const ModelOptions& options);
 
 /// If `memory` only counts, the model must not be run. `seed` determines dropout's random numbers. fail() if a tied head
 /// would be in another part than the embedding, or its part would have several slots: head and embedding write one gradient.

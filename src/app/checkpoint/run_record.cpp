@@ -10,7 +10,10 @@
 #include "app/support/output_paths.hpp"
 #include "app/support/version.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/config/options.hpp"
 #include "shoal/io/text_file.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "shoal/model/model.hpp"
 
 namespace shoal::app {
 
@@ -44,6 +47,21 @@ Json to_json(const RunRecord& record) {
           {"resumed_from", path_json(record.resumed_from)}};
 }
 
+/// What the run computes and on what, for readers; resuming does not need it. Paths among it may be no UTF-8.
+Json description(comm::World& world, const ResolvedRun& resolved) {
+  Json options = Json::object(), changed = Json::array();
+  for (const auto& [name, value] : config::list(resolved.options)) options[name] = value;
+  for (const auto& [name, value] : config::changed(resolved.options)) changed.push_back(name);
+  return {{"world_size", world.size()},
+          {"nodes", world.nodes()},
+          {"device", kernels::device_name()},
+          {"threads", resolved.threads},
+          {"parameters", model::parameter_count(resolved.options.model)},
+          {"data", resolved.dataset.description},
+          {"options", options},
+          {"changed", changed}};
+}
+
 RunRecord from_json(const Json& json) {
   RunRecord record;
   record.lineage = {json.at("run").get<std::string>(), json.at("started").get<std::string>(),
@@ -68,14 +86,17 @@ std::optional<RunRecord> read_run_record(const fs::path& output_dir) {
   }
 }
 
-io::Lineage begin_run(comm::World& world, const config::Options& options,
-                      const std::optional<io::LoadedCheckpoint>& resumed) {
+io::Lineage begin_run(comm::World& world, const ResolvedRun& resolved, const std::optional<io::LoadedCheckpoint>& before) {
+  const config::Options& options = resolved.options;
   RunRecord record;
   on_rank_0(world.all(), [&] {
-    record.lineage = resumed ? io::new_run_after(resumed->state.lineage, resumed->state.step) : io::new_run();
+    record.lineage = before ? io::new_run_after(before->state.lineage, before->state.step) : io::new_run();
     record.checkpoints = fs::absolute(checkpoint_directory(options));
-    if (resumed) record.resumed_from = fs::absolute(resumed->file);
-    io::write_text_file(fs::path(options.output.dir) / run_record_name, to_json(record).dump(1) + "\n");
+    if (before) record.resumed_from = fs::absolute(before->file);
+    Json written = to_json(record);
+    written.update(description(world, resolved));
+    io::write_text_file(fs::path(options.output.dir) / run_record_name,
+                        written.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   });
   return from_json(Json::parse(broadcast_text(world.all(), to_json(record).dump(), 0))).lineage;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// run.json in output.dir: the identity of the run in this directory, which `checkpoint.resume = latest` continues.
+// run.json in output.dir: the identity of the run in this directory, which `checkpoint.resume = latest` continues, and, for
+// readers, what it computes and on what.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 
+#include "app/setup/resolve.hpp"
 #include "shoal/comm/world.hpp"
-#include "shoal/config/options.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/lineage.hpp"
 
@@ -26,7 +27,6 @@ std::optional<RunRecord> read_run_record(const std::filesystem::path& output_dir
 
 /// Collective. Creates this run's identity and lineage, the same on all ranks, and writes them to output.dir, completely or
 /// not at all.
-io::Lineage begin_run(comm::World& world, const config::Options& options,
-                      const std::optional<io::LoadedCheckpoint>& resumed);
+io::Lineage begin_run(comm::World& world, const ResolvedRun& resolved, const std::optional<io::LoadedCheckpoint>& before);
 
 }  // namespace shoal::app

@@ -17,6 +17,7 @@
 #include "app/support/command.hpp"
 #include "app/support/own_results.hpp"
 #include "shoal/base/notation.hpp"
+#include "shoal/model/model.hpp"
 #include "shoal/plan/deepspeed_estimate.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/model_states.hpp"
@@ -36,9 +37,7 @@ class ParameterCounts {
   std::size_t with(std::size_t layers) {
     if (const auto known = counts_.find(layers); known != counts_.end()) return known->second;
     model_.n_layer = layers;
-    std::size_t count = 0;
-    for (const model::UnitLayout& unit : model::layout(model_)) count += unit.parameter_count();
-    return counts_[layers] = count;
+    return counts_[layers] = model::parameter_count(model_);
   }
 
  private:

@@ -17,16 +17,11 @@
 #include "shoal/base/notation.hpp"
 #include "shoal/kernels/peak.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "shoal/model/model.hpp"
 
 namespace shoal::app {
 
 namespace {
-
-std::size_t parameter_count(const std::vector<model::UnitLayout>& units) {
-  std::size_t count = 0;
-  for (const auto& unit : units) count += unit.parameter_count();
-  return count;
-}
 
 /// Bytes by kind: planned and used. Of the kinds that have many uses, also the planned bytes of each.
 TextRows memory_rows(const plan::MemoryPlan& plan, const Ledger& used) {
@@ -70,8 +65,8 @@ void print_banner(const ResolvedRun& resolved, comm::World& world, const std::st
       {"device", text(kernels::device_name(), "; at most ", fixed(peak_gflops, 0), " GFLOP/s per rank (",
                       kernels::origin_of_peak(), ", ", name_of(o.train.dtype), ")")},
       {"libraries", libraries},
-      {"model", text(name_of(o.model.kind), ", ", grouped(parameter_count(model::layout(o.model))), " parameters, ",
-                     name_of(o.train.dtype))},
+      {"model",
+       text(name_of(o.model.kind), ", ", grouped(model::parameter_count(o.model)), " parameters, ", name_of(o.train.dtype))},
       {"data", resolved.dataset.description},
       {"batch", text(o.batch.global, " sequences of ", o.model.block_size, " tokens per step = micro-batch of ",
                      o.batch.micro, " x ", counted(resolved.division.ranks, "rank"), " x ",
@@ -95,13 +90,7 @@ void print_banner(const ResolvedRun& resolved, comm::World& world, const std::st
 
   print_table("memory per rank: planned, used (largest rank)", memory_rows(resolved.plan, most_taken));
 
-  TextRows changed;
-  const auto defaults = config::list(config::Options{});
-  const auto values = config::list(o);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i].second != defaults[i].second) changed.push_back(values[i]);
-  }
-  print_table("options that differ from their defaults", changed);
+  print_table("options that differ from their defaults", config::changed(o));
 }
 
 }  // namespace shoal::app

@@ -37,7 +37,7 @@ Run::Run(comm::World& world, const ResolvedRun& resolved, RunFiles& files, Assem
       before_(before),
       clock_(clock),
       first_step_(before ? before->state.step : 0),
-      lineage_(begin_run(world, resolved.options, before)),
+      lineage_(begin_run(world, resolved, before)),
       trainer_(resolved, world, assembly),
       faults_(options_, world.all().rank(), before.has_value()),
       saves_(world, resolved, assembly, lineage_, directory, faults_),

@@ -51,6 +51,9 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const ResolvedRun&
   io::TraceHeader header;
   header.version = version();
   for (const auto& [name, value] : config::list(o)) header.options[name] = value;
+  for (const auto& [name, value] : config::changed(o)) header.changed.push_back(name);
+  header.parameters = static_cast<std::int64_t>(model::parameter_count(o.model));
+  header.data = resolved.dataset.description;
   header.machine["device"] = kernels::device_name();
   header.machine["threads"] = std::to_string(resolved.threads);
   header.machine["peak GFLOP/s per rank"] = text(peak_gflops);

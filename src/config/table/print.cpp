@@ -54,4 +54,13 @@ std::vector<std::pair<std::string, std::string>> list(const Options& options) {
   return pairs;
 }
 
+std::vector<std::pair<std::string, std::string>> changed(const Options& options) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const Row& row : table()) {
+    const std::string value = value_text(row, options);
+    if (value != default_text(row)) pairs.emplace_back(row.name, value);
+  }
+  return pairs;
+}
+
 }  // namespace shoal::config

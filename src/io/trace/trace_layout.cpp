@@ -124,9 +124,12 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   hdf5::write_attribute(file_, "nodes", world.nodes());
   hdf5::write_attribute(file_, "level", std::string(shoal::name_of(trace::level())));
   hdf5::write_attribute(file_, "complete", 0);
+  hdf5::write_attribute(file_, "parameters", header.parameters);
+  hdf5::write_attribute(file_, "data", header.data);
   const Handle options = hdf5::create_group(file_, "options"), machine = hdf5::create_group(file_, "machine");
   for (const auto& [name, value] : header.options) hdf5::write_attribute(options, name, value);
   for (const auto& [name, value] : header.machine) hdf5::write_attribute(machine, name, value);
+  hdf5::write_texts(file_, "changed", header.changed);
   write_topology(machine, world.topology());
   hdf5::write_texts(file_, "units", header.units);
   write_numbers(file_, "unit_elements", header.unit_elements, {header.unit_elements.size()});
