@@ -134,7 +134,11 @@ class Damage(unittest.TestCase):
         summary["options"][f"model.{evil}"] = evil
         summary["comm_bytes_per_step"][evil] = {"intra": 1, "inter": 2}
         (copy / "summary.json").write_text(json.dumps(summary))
-        for program, more in (("report.py", ()), ("compare.py", (self.good,)), ("perfetto.py", ())):
+        for program, more in (
+            ("report.py", ()),
+            ("compare.py", (self.good, "-o", copy / "compare.png")),
+            ("perfetto.py", ()),
+        ):
             with self.subTest(program):
                 done = script(program, copy / "trace.h5" if program == "perfetto.py" else copy, *more)
                 self.assertEqual(done.returncode, 0, done.stderr)
