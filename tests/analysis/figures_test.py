@@ -67,6 +67,7 @@ class Numbers(Figures):
             self.assertEqual(styles.plain(value), expected)
         self.assertEqual(styles.seconds_text(1e4), "10000 s")
         self.assertEqual(styles.bytes_text(1023 * 2**20), "1023 MiB")
+        self.assertEqual((styles.seconds_text(0.99999e-3), styles.seconds_text(0.9994e-3)), ("1 ms", "999 µs"))
 
     def test_on_axes_and_bars_have_no_exponents(self):
         rows = rows_of([measure(self.run_of(f"link_{rate}_{stage}", seconds=seconds * stage, zero__stage=stage), None)
@@ -138,7 +139,7 @@ class StepByStep(Figures):
         self.assertEqual([axes.get_ylabel() for axes in figure.axes],
                          ["loss, nats per token", "gradient norm", "learning rate", "tokens/s, all ranks"])  # fmt: skip
         absent = figures_curves.panels_of(run)[1]
-        self.assertEqual(absent, ["no utilization: no trace that names the peak of its ranks"])
+        self.assertEqual(absent, ["no utilization: no trace with steps and the peak of its ranks"])
 
 
 class Limits(Figures):

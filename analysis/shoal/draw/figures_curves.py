@@ -112,7 +112,7 @@ def utilization(run: Run) -> Draw:
     """MFU: the model's operations per second, as a share of the peak that the program measured at its start."""
     steps, values = run.utilization
     if not len(steps):
-        raise Nothing("no utilization: no trace that names the peak of its ranks")
+        raise Nothing("no utilization: no trace with steps and the peak of its ranks")
 
     def draw(axes) -> None:
         noisy(axes, steps, 100 * values, LINE_COLOURS[9])

@@ -110,8 +110,8 @@ PLAIN = FuncFormatter(lambda value, _: np.format_float_positional(float(f"{value
 
 
 def scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
-    """A value with three significant digits, in the largest unit in which it is at least 1."""
-    factor, unit = next((each for each in units if abs(value) >= each[0]), units[-1])
+    """A value with three significant digits, in the largest unit in which these are at least 1."""
+    factor, unit = next((each for each in units if abs(value) >= 0.9995 * each[0]), units[-1])
     return f"{plain(value / factor)} {unit}"
 
 
