@@ -20,10 +20,20 @@ from scripts import script  # isort: skip
 import report
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
-from shoal.draw import curves, figures, figures_curves, figures_strategies, figures_traffic, labels, styles
+from shoal.draw import (
+    curves,
+    figures,
+    figures_curves,
+    figures_kernels,
+    figures_strategies,
+    figures_traffic,
+    labels,
+    styles,
+)
 from shoal.read.bad_input import BadInput
 from shoal.read.run import Run
 from shoal.read.trace import Trace
+from shoal.times import kernel_work
 from shoal.times.breakdown import PARTS
 from shoal.times.costs import measure, rows_of
 
@@ -155,6 +165,17 @@ class Limits(Figures):
                                            "cut: _nolegend_: 2 of 5 points are outside of the axes"])  # fmt: skip
         right.set_ylim(0, 6)
         self.assertEqual(outside(figure), [])
+
+    def test_a_roof_ends_where_the_picture_does(self):
+        """Without a measured peak the roof is a slope, which goes on beyond all kernels."""
+        kernels = [kernel_work.Point("matmul", 1.0, 1e9, 0.5), kernel_work.Point("matmul_dx", 100.0, 2e9, 0.5)]
+        trace = Trace.read(self.run_of("kernels", level="kernels"))
+        known = {"points": lambda *_: (kernels, []), "greatest_bandwidth": lambda *_: 1e9}
+        for peak in (None, 5e9):
+            with unittest.mock.patch.multiple(kernel_work, peak=lambda _, value=peak: value, **known):
+                figure = figures_kernels.roofline(trace)
+            self.assertEqual(outside(figure), [])
+            self.assertGreater(len(figure.axes[0].lines[2].get_xdata()), 50, "most of the roof is there")
 
 
 class Lines(Figures):

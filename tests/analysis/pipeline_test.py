@@ -12,6 +12,7 @@ from pathlib import Path
 import h5py
 import make_run
 import numpy as np
+from inside import outside
 from make_pipeline import AFTER, BACKWARD, FORWARD, make_pipeline
 
 from scripts import script  # isort: skip
@@ -149,6 +150,11 @@ class Drawn(Pipelines):
             row = round(bottom)
             self.assertFalse([each for each in passes if round(each[2] + 0.43) == row and each[0] + 1e-6 < left + width
                               and each[0] + each[1] - 1e-6 > left])  # fmt: skip
+
+    def test_a_wait_that_goes_on_ends_where_the_picture_does(self):
+        trace = self.trace(3, 4, transfer=1 * MS)
+        trace.events["duration_ns"][trace.events["kind"] == trace.kinds.index("wait")] = 1000 * MS
+        self.assertEqual(outside(figures_pipeline.stages(trace)), [])
 
     def test_parts_have_colours_of_their_own(self):
         (axes,) = figures_pipeline.stages(self.trace(2, 4, parts=3)).axes
