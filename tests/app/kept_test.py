@@ -162,7 +162,7 @@ class Kept(Program):
         self.train(self.deck(TINY), "--checkpoint.last=false", out="none")
         none, no = self.dir / "none", "no complete checkpoint; in "
         for command, *more in (("info",), ("eval",), ("generate",), ("export", self.dir / "hf")):
-            contains = (f"{none}: {no}{none}: metrics.jsonl, run.json, summary.json", "checkpoint.last = true")
+            contains = (f"{none}: {no}{none}: log.txt, metrics.jsonl, run.json, summary.json", "checkpoint.last = true")
             self.refused(command, none, *more, contains=contains)
         resume = f"--checkpoint.resume={none}"
         self.refused("train", self.dir / "deck.cfg", resume, "--output.dir=new", ranks=2, contains=(no,))
