@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plan/costs/at.hpp"
+#include "shoal/base/error.hpp"
 #include "shoal/model/segment_length.hpp"
 
 namespace shoal::plan {
