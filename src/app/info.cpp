@@ -94,13 +94,13 @@ Exit info(comm::World& world, config::Invocation& invocation) {
   const bool verify = invocation.own<bool>("verify"), all = invocation.own<bool>("all");
   on_rank_0(world.all(), [&] {
     const std::string file = checkpoint_of(invocation.arguments.at(0)).string();
-    io::read_live(file, [&] {
-      switch (io::file_kind(file)) {
-        case io::FileKind::checkpoint: return describe_checkpoint(file, verify, all);
-        case io::FileKind::trace: return describe_trace(file, verify);
-        case io::FileKind::tokens: return describe_tokens(file, verify);
-      }
-    });
+    io::FileKind kind{};
+    io::read_live(file, [&] { kind = io::file_kind(file); });
+    switch (kind) {
+      case io::FileKind::checkpoint: return describe_checkpoint(file, verify, all);
+      case io::FileKind::trace: return io::read_live(file, [&] { describe_trace(file, verify); });
+      case io::FileKind::tokens: return describe_tokens(file, verify);
+    }
   });
   return Exit::done;
 }

@@ -18,13 +18,11 @@ import shutil
 import subprocess
 import time
 
-from program import BINARY, QUICKSTART, SOURCE, Program, main, preloaded, processes
+from program import BINARY, LEAKS, QUICKSTART, SOURCE, Program, main, preloaded, processes
 
 LIBRARY = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 CASES = int(os.environ.get("SHOAL_FAULTS", "12"))
 SEED = int(os.environ.get("SHOAL_FAULTS_SEED", time.time_ns() % 1_000_000 if "SHOAL_FAULTS" in os.environ else 1))
-# HDF5 and MPICH's input and output do not free everything when a read or a write fails; LeakSanitizer need not say so.
-LEAKS = f"suppressions={SOURCE / 'tests/support/leaks_of_libraries.txt'}:print_suppressions=0"
 BOUND = 60  # seconds for a run that takes one: for comm.timeout, and for a busy machine
 
 DECK = {
@@ -94,7 +92,7 @@ class Faults(Program):
             shutil.rmtree(out / "export")
         elif scenario == "tokenize":
             out.mkdir()
-        given = {**preloaded(LIBRARY), "SHOAL_FAIL_BELOW": out, "LSAN_OPTIONS": LEAKS}
+        given = {**preloaded(LIBRARY), "SHOAL_FAIL_BELOW": out, **LEAKS}
         given |= {f"SHOAL_FAIL_{name.upper()}": value for name, value in failure.items()}
         set_by = [word for name, value in given.items() for word in ("-genv", name, str(value))]
         ranks = 1 if scenario in ("export", "tokenize") else 2

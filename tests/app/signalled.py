@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 
-from program import BINARY, MPIEXEC, ranks_of
+from program import BINARY, LEAKS, MPIEXEC, ranks_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 STOPPED = r"# stopped by (\S+) after step (\d+): checkpoint (\S+) complete; resume with --checkpoint.resume=latest"
@@ -29,7 +29,7 @@ class Run:
         self.launcher = subprocess.Popen(
             [*(("bash", "-c", PIPED.format(reader=piped), "-") if piped else ()), *command, f"--output.dir={self.out}"],
             env=test.environment(
-                ranks, {"ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:log_path={self.reports}"}
+                ranks, {**LEAKS, "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:log_path={self.reports}"}
             ),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
