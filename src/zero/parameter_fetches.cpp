@@ -6,7 +6,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/device/memory.hpp"
-#include "zero/aligned_memory.hpp"
+#include "shoal/device/transfer_memory.hpp"
 
 namespace shoal::zero {
 
@@ -18,7 +18,8 @@ ParameterFetches::ParameterFetches(const std::vector<ShardLayout>& layouts, Stat
     if (!device::kernels_reach(states.places(unit).params)) bytes = std::max(bytes, states.parameters(unit).size());
   }
   if (bytes == 0) return;
-  for (Fetch& fetch : fetches_) fetch.memory = take_for_transfers(memory, bytes, "offloaded parameters");
+  for (Fetch& fetch : fetches_)
+    fetch.memory = device::take_for_transfers(memory, device::windows_kind(), bytes, "offloaded parameters");
 }
 
 void ParameterFetches::begin(const std::vector<GatherLifetime>& gathers) {

@@ -7,7 +7,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/device/memory.hpp"
-#include "zero/aligned_memory.hpp"
+#include "shoal/device/transfer_memory.hpp"
 
 namespace shoal::zero {
 
@@ -33,7 +33,8 @@ StateWindows::StateWindows(std::vector<States> tiles, Memory& memory) : tiles_(s
   std::size_t bytes = 0;
   for (const States& tile : tiles_) bytes = std::max(bytes, window_bytes(tile));
   if (bytes == 0) return;
-  const Span<std::byte> all = take_for_transfers(memory, windows * bytes, "windows of offloaded states");
+  const Span<std::byte> all =
+      device::take_for_transfers(memory, device::windows_kind(), windows * bytes, "windows of offloaded states");
   for (std::size_t w = 0; w < windows; ++w) windows_[w].memory = all.subspan(w * bytes, bytes);
 }
 

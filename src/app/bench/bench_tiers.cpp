@@ -12,6 +12,7 @@
 #include "shoal/base/names.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/device/transfer_memory.hpp"
 #include "shoal/io/nvme_tier.hpp"
 #include "shoal/io/text_file.hpp"
 
@@ -46,10 +47,7 @@ class Disk {
  private:
   void take(Memory& memory, std::size_t bytes) {
     there_ = memory.take<std::byte>(Kind::moments, bytes, "bytes on the disk", Use::kernels, Where::nvme);
-    constexpr std::size_t alignment = device::Tier::alignment;
-    const auto taken = memory.take<std::byte>(Kind::staging, 2 * part_ + alignment, "requests");
-    const auto address = reinterpret_cast<std::uintptr_t>(taken.data());
-    here_ = taken.subspan(round_up(address, alignment) - address, 2 * part_);
+    here_ = device::take_for_transfers(memory, Kind::staging, 2 * part_, "requests");
   }
 
   std::size_t part_;
